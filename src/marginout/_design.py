@@ -1,0 +1,305 @@
+"""How X is stored, and the few questions that training asks of it.
+
+For a batch of K problems that share X, with weights W of shape (d, K) and entrywise
+means M = X·diag(scale) and variances V = coefficient·M**power of the corrupted data:
+
+    line(W, P)            M P, V (W∘P), V (P∘P)             what a step along P does
+    pullback(W, dm, dv)   Mᵀdm + 2 W∘(Vᵀdv)                 example derivatives to weights
+    diagonal(a)           (M∘M)ᵀa, Vᵀa                      for the preconditioner
+    gram(a)               Mᵀdiag(a)M + diag(Vᵀa)            d×d, one problem
+    kernel(scale)         M diag(scale) Mᵀ                  n×n, one problem
+
+V is never stored, sparse X is never made dense, float32 data stay float32, and every
+sum is taken in float64. Additive noise (power 0) has the same variance in every row and
+is added in O(d), outside of the pass over X.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+from marginout._kernels import _passes
+from marginout.noise import Noise
+
+Array = NDArray[np.float64]
+
+#: Multiplications below which a second thread costs more than it brings.
+SERIAL_WORK = 200_000
+#: Entries of a dense block: 256 rows of 784 float64 values, small enough for a core's cache.
+BLOCK_ENTRIES = 200_000
+
+
+def make_design(X: Any, noise: Noise) -> Design:
+    """The design for validated X: CSR, or dense in any memory order."""
+    return (CsrDesign if sp.issparse(X) else DenseDesign)(X, noise)
+
+
+def worker_threads(work: int) -> int:
+    """How many threads some multiplications are worth, within the limits in force."""
+    return int(_passes.max_threads()) if work > SERIAL_WORK else 1
+
+
+class Design(ABC):
+    """X together with the moments of its corruption."""
+
+    def __init__(self, X: Any, noise: Noise) -> None:
+        self.X = X
+        self.n, self.d = X.shape
+        self.nnz = X.nnz if sp.issparse(X) else self.n * self.d
+        self.scale, self.coefficient, self.power = noise.moments(self.d)
+        self.noiseless = not self.coefficient.any()
+        self._shrinks = bool(np.any(self.scale != 1.0))
+        # The coefficient as a pass sees it: additive noise is none of its business.
+        self._kappa = self.coefficient if self.power else np.zeros(self.d)
+
+    def moments(self, W: Array) -> tuple[Array, Array]:
+        """Mean M W and variance V (W∘W) of the scores, each (n, K)."""
+        mean, _, variance = self.line(W, W)
+        return mean, variance
+
+    def apply(self, P: Array) -> Array:
+        """M P alone, (n, K)."""
+        return np.asarray(self.X @ self._scaled(P), dtype=np.float64)
+
+    def line(self, W: Array, P: Array) -> tuple[Array, Array, Array]:
+        """M P, V (W∘P) and V (P∘P), each (n, K)."""
+        W, P = self._scaled(W), self._scaled(P)
+        xp, vwp, vpp = self._line(W, P)
+        if self.power == 0:
+            vwp += np.einsum("d,dk,dk->k", self.coefficient, W, P)
+            vpp += np.einsum("d,dk,dk->k", self.coefficient, P, P)
+        return xp, vwp, vpp
+
+    def pullback(self, W: Array, dm: Array, dv: Array) -> Array:
+        """Mᵀdm + 2 W∘(Vᵀdv), (d, K): the adjoint of :meth:`moments` at W."""
+        W = self._scaled(W)
+        G = self._pullback(W, dm, dv)
+        if self.power == 0:
+            G += 2 * self.coefficient[:, None] * W * dv.sum(axis=0)
+        return self._scaled(G)
+
+    def diagonal(self, a: Array) -> tuple[Array, Array]:
+        """(M∘M)ᵀa and Vᵀa, each (d, K)."""
+        squares = self._squares(a) * (self.scale**2)[:, None]
+        if self.power == 2:
+            return squares, self.coefficient[:, None] * squares
+        if self.power == 1:
+            zero = np.zeros((self.d, a.shape[1]))
+            return squares, self.coefficient[:, None] * self._pullback(zero, a, np.zeros_like(a))
+        return squares, self.coefficient[:, None] * a.sum(axis=0)
+
+    @property
+    @abstractmethod
+    def rows(self) -> tuple[Any, ...]:
+        """X as the row-wise kernels take it: (data, indices, indptr) or (X,)."""
+
+    @abstractmethod
+    def row_norms(self) -> Array:
+        """‖x_n‖² of every row of X, (n,)."""
+
+    @abstractmethod
+    def gram(self, a: Array) -> Array:
+        """Mᵀdiag(a)M + diag(Vᵀa), (d, d), for one vector a of n weights."""
+
+    @abstractmethod
+    def kernel(self, weights: Array) -> Array:
+        """M diag(weights) Mᵀ, (n, n)."""
+
+    @abstractmethod
+    def _line(self, W: Array, P: Array) -> tuple[Array, Array, Array]: ...
+
+    @abstractmethod
+    def _pullback(self, W: Array, dm: Array, dv: Array) -> Array: ...
+
+    @abstractmethod
+    def _squares(self, a: Array) -> Array: ...
+
+    def _scaled(self, W: Array) -> Array:
+        return self.scale[:, None] * W if self._shrinks else W
+
+    def _add_variance(self, gram: Array, a: Array) -> Array:
+        gram *= self.scale[:, None] * self.scale
+        np.einsum("dd->d", gram)[...] += self.diagonal(a[:, None])[1][:, 0]
+        return gram
+
+
+class CsrDesign(Design):
+    """Rows of non-zeros, passed over by the compiled kernels."""
+
+    def __init__(self, X: Any, noise: Noise) -> None:
+        super().__init__(X, noise)
+        indptr = X.indptr.astype(X.indices.dtype, copy=False)
+        self._uniform = bool(np.all(self._kappa == self._kappa[0]))
+        # The kernels take the address of the first entry: give an empty matrix one.
+        data, indices = (X.data, X.indices) if X.nnz else (np.zeros(1, X.dtype), np.zeros(1, indptr.dtype))
+        self._csr = data, indices, indptr
+
+    def _line(self, W: Array, P: Array) -> tuple[Array, Array, Array]:
+        K = W.shape[1]
+        out = np.empty((self.n, K)), np.empty((self.n, K)), np.empty((self.n, K))
+        _passes.csr_line(
+            *self._csr, self._kappa, self._uniform, self.power == 2, W, P, *out, self._threads(K)
+        )
+        return out
+
+    def _pullback(self, W: Array, dm: Array, dv: Array) -> Array:
+        parts = self._parts(W.shape[1])
+        U = 2 * self._kappa[:, None] * W
+        _passes.csr_pullback(*self._csr, self.power == 2, U, dm, dv, parts, len(parts))
+        return self._sum(parts)
+
+    def _squares(self, a: Array) -> Array:
+        parts = self._parts(a.shape[1])
+        _passes.csr_squares(*self._csr, a, parts, len(parts))
+        return self._sum(parts)
+
+    @property
+    def rows(self) -> tuple[Any, ...]:
+        return self._csr
+
+    def row_norms(self) -> Array:
+        out = [np.empty((self.n, 1)) for _ in range(3)]
+        one = np.ones((self.d, 1))
+        _passes.csr_line(*self._csr, one[:, 0], True, True, one, one, *out, self._threads(1))
+        return out[2][:, 0]
+
+    def gram(self, a: Array) -> Array:
+        weighted = self.X.multiply(a[:, None]).tocsr()
+        return self._add_variance((self.X.T @ weighted).toarray().astype(np.float64, copy=False), a)
+
+    def kernel(self, weights: Array) -> Array:
+        weighted = self.X.multiply(weights * self.scale**2).tocsr()
+        return np.asarray((weighted @ self.X.T).toarray(), dtype=np.float64)
+
+    def _threads(self, K: int) -> int:
+        return worker_threads(self.nnz * K)
+
+    def _parts(self, K: int) -> Array:
+        # One (d, K) sum per thread; no more of them than rows of X fill, or adding them up is the work.
+        threads = min(self._threads(K), max(1, self.nnz // (2 * self.d)))
+        return np.zeros((threads, self.d, K))
+
+    @staticmethod
+    def _sum(parts: Array) -> Array:
+        total = parts[0]
+        for part in parts[1:]:
+            total += part
+        return total
+
+
+class DenseDesign(Design):
+    """Blocks of rows, copied to float64 one at a time and multiplied by BLAS."""
+
+    def __init__(self, X: Any, noise: Noise) -> None:
+        super().__init__(X, noise)
+        rows = min(self.n, max(16, BLOCK_ENTRIES // self.d))
+        self._blocks = [slice(i, min(i + rows, self.n)) for i in range(0, self.n, rows)]
+
+    def _line(self, W: Array, P: Array) -> tuple[Array, Array, Array]:
+        K = W.shape[1]
+        xp, both = np.empty((self.n, K)), np.empty((self.n, 2 * K))
+        kappa = self._kappa[:, None]
+        products = np.hstack([kappa * W * P, kappa * P * P])
+
+        def work(rows: slice, block: Array) -> None:
+            np.matmul(block, P, out=xp[rows])
+            np.matmul(self._powered(block), products, out=both[rows])
+
+        self._each_block(work, K)
+        return xp, np.ascontiguousarray(both[:, :K]), np.ascontiguousarray(both[:, K:])
+
+    def _pullback(self, W: Array, dm: Array, dv: Array) -> Array:
+        def work(rows: slice, block: Array) -> Array:
+            mean = block.T @ dm[rows]
+            return np.concatenate([mean, self._powered(block).T @ dv[rows]])
+
+        total = self._each_block(work, W.shape[1])
+        assert total is not None
+        return np.asarray(total[: self.d] + 2 * self._kappa[:, None] * W * total[self.d :])
+
+    def _squares(self, a: Array) -> Array:
+        def work(rows: slice, block: Array) -> Array:
+            np.multiply(block, block, out=block)
+            return np.asarray(block.T @ a[rows])
+
+        total = self._each_block(work, a.shape[1])
+        assert total is not None
+        return total
+
+    @property
+    def rows(self) -> tuple[Any, ...]:
+        return (self.X,)
+
+    def row_norms(self) -> Array:
+        out = np.empty(self.n)
+
+        def work(rows: slice, block: Array) -> None:
+            out[rows] = np.einsum("nd,nd->n", block, block)
+
+        self._each_block(work, 1)
+        return out
+
+    def gram(self, a: Array) -> Array:
+        def work(rows: slice, block: Array) -> Array:
+            return np.asarray(block.T @ (a[rows, None] * block))
+
+        total = self._each_block(work, self.d)
+        assert total is not None
+        return self._add_variance(total, a)
+
+    def kernel(self, weights: Array) -> Array:
+        out = np.empty((self.n, self.n))
+        X = self.X.astype(np.float64, copy=False)  # n is small where this is asked
+
+        def work(rows: slice, block: Array) -> None:
+            np.matmul(block * (weights * self.scale**2), X.T, out=out[rows])
+
+        self._each_block(work, self.n)
+        return out
+
+    def _powered(self, block: Array) -> Array:
+        """The block to the noise's power; the block itself is spent."""
+        return np.multiply(block, block, out=block) if self.power == 2 else block
+
+    def _each_block(self, work: Callable[[slice, Array], Array | None], K: int) -> Array | None:
+        """Run `work(rows, block)` over all blocks, and add up what it returns.
+
+        Every thread takes fixed blocks, and BLAS is kept to one thread inside of each.
+        """
+        threads = min(worker_threads(self.nnz * K), len(self._blocks))
+
+        def share(first: int) -> Array | None:
+            buffer = np.empty((self._blocks[0].stop, self.d))
+            total = None
+            for rows in self._blocks[first::threads]:
+                block = buffer[: rows.stop - rows.start]
+                np.copyto(block, self.X[rows])
+                result = work(rows, block)
+                if total is None:
+                    total = result
+                elif result is not None:
+                    total += result
+            return total
+
+        if threads == 1:
+            return share(0)
+        with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+            first, *others = pool.map(share, range(threads))
+        for other in others:
+            if first is not None and other is not None:
+                first += other
+        return first
+
+
+@lru_cache(maxsize=1)
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()

@@ -1,0 +1,1 @@
+"""The compiled passes over X. Nothing here knows about noise, losses or solvers."""

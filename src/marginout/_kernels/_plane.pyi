@@ -1,0 +1,32 @@
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+def moments(
+    m: Array,
+    v: Array,
+    a: Array,
+    c: Array,
+    e: Array,
+    t: Array,
+    delta: Array,
+    floor: float,
+    mean: Array,
+    variance: Array,
+) -> None: ...
+def expansion(
+    weights: Array,
+    value: Array,
+    dm: Array,
+    dv: Array,
+    dmm: Array,
+    dmv: Array,
+    dvv: Array,
+    a: Array,
+    c: Array,
+    e: Array,
+    t: Array,
+    sums: Array,
+) -> None: ...
+def majorizer(weights: Array, gamma: Array, a: Array, e: Array, sums: Array) -> None: ...

@@ -1,0 +1,303 @@
+r"""What corruption does to a feature: its mean, its variance, its moment generating function.
+
+A noise model replaces every entry x of the data by an independent random x̃. Training
+needs only
+
+.. math:: E\,\tilde x = s\,x, \qquad \mathrm{Var}\,\tilde x = \kappa\,(s\,x)^p,
+
+with one scale s and one coefficient κ per feature and a power p of 0 (additive noise),
+1 (Poisson) or 2 (multiplicative noise). That triple, :class:`Moments`, is all that the
+rest of the library knows about a noise model. A **rate** is always the probability that
+a feature is deleted, never the probability that it is kept.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Columns = NDArray[np.intp] | None
+
+__all__ = ["Deletion", "Dropout", "Gaussian", "Laplace", "Moments", "Noise", "Poisson", "resolve"]
+
+
+class Moments(NamedTuple):
+    """E x̃ = scale·x and Var x̃ = coefficient·(scale·x)**power, one entry per feature."""
+
+    scale: Array
+    coefficient: Array
+    power: int
+
+
+class Noise(ABC):
+    """Base class of the noise models: independent corruption of every feature.
+
+    A subclass is a frozen dataclass whose fields are the parameters, each a number or
+    one number per feature, and answers the questions below.
+    """
+
+    #: Whether the model is defined for non-negative data only.
+    positive_only = False
+
+    def mean(self, X: Any) -> Array:
+        """E x̃, entry by entry, of a dense array of shape (..., n_features)."""
+        X = np.asarray(X, dtype=np.float64)
+        return self.moments(X.shape[-1]).scale * X
+
+    def var(self, X: Any) -> Array:
+        """Var x̃, entry by entry, of a dense array of shape (..., n_features)."""
+        X = np.asarray(X, dtype=np.float64)
+        scale, coefficient, power = self.moments(X.shape[-1])
+        return np.asarray(coefficient * (scale * X) ** power)
+
+    @abstractmethod
+    def log_mgf(self, t: Any, x: Any) -> Array:
+        """log E exp(t·x̃), entry by entry; +inf where the expectation diverges."""
+
+    @abstractmethod
+    def corrupt(self, X: Any, rng: Any = None) -> Any:
+        """A corrupted copy of X; `rng` is a NumPy generator, a seed or None.
+
+        Sparse data stay sparse unless the noise is additive, which leaves no zero.
+        """
+
+    @abstractmethod
+    def _form(self) -> tuple[Any, Any, int]:
+        """Scale, coefficient and power, before they are spread over the features."""
+
+    def moments(self, n_features: int) -> Moments:
+        """The :class:`Moments` of this noise on data with `n_features` features."""
+        for field in fields(self):  # type: ignore[arg-type]
+            value = np.asarray(getattr(self, field.name))
+            if value.ndim == 1 and len(value) != n_features:
+                raise ValueError(
+                    f"{type(self).__name__}({field.name}=...) has {len(value)} values but X has "
+                    f"{n_features} features: give one number, or one per feature."
+                )
+        scale, coefficient, power = self._form()
+        spread = (np.array(np.broadcast_to(v, n_features), np.float64) for v in (scale, coefficient))
+        return Moments(*spread, power)
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and all(
+            np.array_equal(getattr(self, f.name), getattr(other, f.name))
+            for f in fields(self)  # type: ignore[arg-type]
+        )
+
+    def __hash__(self) -> int:
+        values = (np.asarray(getattr(self, f.name)) for f in fields(self))  # type: ignore[arg-type]
+        return hash((type(self).__name__, *(v.tobytes() for v in values)))
+
+
+def _parameter(noise: Noise, name: str, high: float, wanted: str) -> None:
+    """Replace a field by a float or a read-only vector inside [0, high), or explain."""
+    value = getattr(noise, name)
+    try:
+        array = np.array(np.nan if isinstance(value, (bool, str)) else value, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.array(np.nan)
+    if array.ndim > 1 or array.size == 0 or not np.all((array >= 0) & (array < high)):
+        raise ValueError(
+            f"{type(noise).__name__}({name}={value!r}): {name} must be {wanted}, or one such number per feature."
+        )
+    array.flags.writeable = False
+    object.__setattr__(noise, name, float(array) if array.ndim == 0 else array)
+
+
+def _entrywise(X: Any, change: Callable[[Any, Columns], Any]) -> Any:
+    """Apply `change(values, columns)` to the stored entries of X; columns is None for dense X."""
+    if not sp.issparse(X):
+        X = np.asarray(X)
+        X = X if X.dtype.kind == "f" else X.astype(np.float64)
+        return change(X, None).astype(X.dtype, copy=False)
+    X = X.tocsr(copy=True)
+    X.sum_duplicates()
+    if X.dtype.kind != "f":
+        X = X.astype(np.float64)
+    X.data = change(X.data, X.indices).astype(X.dtype, copy=False)
+    return X
+
+
+def _dense(X: Any) -> Any:
+    return X.toarray() if sp.issparse(X) else X
+
+
+def _at(parameter: Any, columns: Columns) -> Any:
+    """A parameter at the given columns: itself when it is one number, or when all are meant."""
+    return parameter if columns is None or np.ndim(parameter) == 0 else parameter[columns]
+
+
+def _log_mgf_deletion(rate: Any, z: Any) -> Array:
+    """log(q + (1 − q)·exp(z)), without overflow and exact at q = 0."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.logaddexp(np.log(rate), np.log1p(-np.asarray(rate)) + z))
+
+
+def _delete(X: Any, rate: Any, rng: Any, survivors: Any) -> Any:
+    """X with entries deleted at the given rate and survivors multiplied by `survivors`."""
+    generator = np.random.default_rng(rng)
+
+    def change(x: Any, columns: Columns) -> Any:
+        keep = generator.random(x.shape) >= _at(rate, columns)
+        return x * (keep * _at(survivors, columns))
+
+    return _entrywise(X, change)
+
+
+@dataclass(frozen=True, eq=False)
+class Dropout(Noise):
+    r"""Unbiased deletion: x̃ = 0 with probability `rate`, x/(1 − rate) otherwise.
+
+    .. math:: E\,\tilde x = x, \qquad \mathrm{Var}\,\tilde x = \frac{q}{1-q}\,x^2.
+
+    Parameters
+    ----------
+    rate : float or array of shape (n_features,), in [0, 1)
+        Probability that a feature is deleted. 0 protects a feature.
+    """
+
+    rate: Any = 0.5
+
+    def __post_init__(self) -> None:
+        _parameter(self, "rate", 1.0, "a number in [0, 1)")
+
+    def log_mgf(self, t: Any, x: Any) -> Array:
+        return _log_mgf_deletion(self.rate, np.multiply(t, x) / (1 - self.rate))
+
+    def corrupt(self, X: Any, rng: Any = None) -> Any:
+        return _delete(X, self.rate, rng, 1 / (1 - self.rate))
+
+    def _form(self) -> tuple[Any, Any, int]:
+        return 1.0, self.rate / (1 - self.rate), 2
+
+
+@dataclass(frozen=True, eq=False)
+class Deletion(Noise):
+    r"""The raw event: x̃ = 0 with probability `rate`, x otherwise.
+
+    .. math:: E\,\tilde x = (1-q)\,x, \qquad \mathrm{Var}\,\tilde x = q(1-q)\,x^2.
+
+    It trains for data whose features are missing at prediction time and are left at zero:
+    the offset then meets the shrunken scores that it will meet in use.
+
+    Parameters
+    ----------
+    rate : float or array of shape (n_features,), in [0, 1)
+        Probability that a feature is deleted. 0 protects a feature.
+    """
+
+    rate: Any = 0.5
+
+    def __post_init__(self) -> None:
+        _parameter(self, "rate", 1.0, "a number in [0, 1)")
+
+    def log_mgf(self, t: Any, x: Any) -> Array:
+        return _log_mgf_deletion(self.rate, np.multiply(t, x))
+
+    def corrupt(self, X: Any, rng: Any = None) -> Any:
+        return _delete(X, self.rate, rng, 1.0)
+
+    def _form(self) -> tuple[Any, Any, int]:
+        return 1 - self.rate, self.rate / (1 - self.rate), 2
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussian(Noise):
+    r"""Additive normal noise on every entry, zeros included: x̃ = x + N(0, variance).
+
+    .. math:: E\,\tilde x = x, \qquad \mathrm{Var}\,\tilde x = \sigma^2.
+
+    Parameters
+    ----------
+    variance : float or array of shape (n_features,), >= 0
+    """
+
+    variance: Any = 1.0
+
+    def __post_init__(self) -> None:
+        _parameter(self, "variance", np.inf, "a finite number >= 0")
+
+    def log_mgf(self, t: Any, x: Any) -> Array:
+        return np.asarray(np.multiply(t, x) + 0.5 * self.variance * np.square(t))
+
+    def corrupt(self, X: Any, rng: Any = None) -> Any:
+        generator, deviation = np.random.default_rng(rng), np.sqrt(self.variance)
+        return _entrywise(_dense(X), lambda x, _: x + deviation * generator.standard_normal(x.shape))
+
+    def _form(self) -> tuple[Any, Any, int]:
+        return 1.0, self.variance, 0
+
+
+@dataclass(frozen=True, eq=False)
+class Laplace(Noise):
+    r"""Additive double-exponential noise on every entry, zeros included.
+
+    .. math:: E\,\tilde x = x, \qquad \mathrm{Var}\,\tilde x = 2 b^2.
+
+    Parameters
+    ----------
+    scale : float or array of shape (n_features,), >= 0
+    """
+
+    scale: Any = 1.0
+
+    def __post_init__(self) -> None:
+        _parameter(self, "scale", np.inf, "a finite number >= 0")
+
+    def log_mgf(self, t: Any, x: Any) -> Array:
+        u = np.square(self.scale * np.asarray(t, dtype=np.float64))
+        inside = np.log1p(-np.minimum(u, 0.5 * (1 + u)), where=u < 1, out=np.full(np.shape(u), -np.inf))
+        return np.asarray(np.multiply(t, x) - inside)
+
+    def corrupt(self, X: Any, rng: Any = None) -> Any:
+        generator = np.random.default_rng(rng)
+        return _entrywise(_dense(X), lambda x, _: x + self.scale * generator.laplace(size=x.shape))
+
+    def _form(self) -> tuple[Any, Any, int]:
+        return 1.0, 2 * np.square(self.scale), 0
+
+
+@dataclass(frozen=True, eq=False)
+class Poisson(Noise):
+    r"""Counting noise on non-negative data: x̃ is a Poisson count of mean x.
+
+    .. math:: E\,\tilde x = x, \qquad \mathrm{Var}\,\tilde x = x.
+    """
+
+    positive_only = True
+
+    def log_mgf(self, t: Any, x: Any) -> Array:
+        return np.asarray(np.expm1(t) * x)
+
+    def corrupt(self, X: Any, rng: Any = None) -> Any:
+        generator = np.random.default_rng(rng)
+
+        def change(x: Any, _: Columns) -> Any:
+            if x.size and x.min() < 0:
+                raise ValueError(f"Poisson noise needs X >= 0, but X holds {x.min():g}.")
+            return generator.poisson(x)
+
+        return _entrywise(X, change)
+
+    def _form(self) -> tuple[Any, Any, int]:
+        return 1.0, 1.0, 1
+
+
+def resolve(noise: Any) -> Noise:
+    """The noise model meant by an estimator's `noise`: itself, or Dropout of a rate."""
+    if isinstance(noise, Noise):
+        return noise
+    if isinstance(noise, Real) and not isinstance(noise, bool) and 0 <= noise < 1:
+        return Dropout(float(noise))
+    raise ValueError(
+        f"noise={noise!r} must be a dropout rate in [0, 1) or a noise model, "
+        "such as marginout.noise.Gaussian(0.1)."
+    )

@@ -1,0 +1,120 @@
+"""What a solver keeps while it runs, what it returns, and what it says when it stops too early."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from marginout._objective import Array, Point
+
+#: Called after every iteration with (iteration, F, estimated suboptimality), summed over
+#: the problems; a true answer ends the fit.
+Monitor = Callable[[int, float, float], bool | None]
+
+
+@dataclass
+class Result:
+    """The outcome of a batch of K problems.
+
+    Attributes
+    ----------
+    W, b : (d, K) and (K,)
+    value : (K,)
+        F at the solution.
+    gap : (K,)
+        Certificate: F exceeds its minimum by no more than this.
+    converged : (K,) of bool
+    n_iter : int
+    history : list of float
+        F, summed over the problems, after every iteration.
+    """
+
+    W: Array
+    b: Array
+    value: Array
+    gap: Array
+    converged: NDArray[np.bool_]
+    n_iter: int
+    history: list[float]
+
+    def warn(self, max_iter: int, stacklevel: int = 2) -> None:
+        """Say how far from the optimum the fit stopped, and what helps, if it did not converge."""
+        late = ~self.converged
+        if not late.any():
+            return
+        worst = float(np.max(self.gap[late] / np.maximum(self.value[late], np.finfo(float).tiny)))
+        where = f" in {late.sum()} of {late.size} one-vs-rest problems" if late.size > 1 else ""
+        warnings.warn(
+            f"Stopped at max_iter={max_iter}{where}; the objective is within {worst:.1e} of its "
+            "minimum (relative, an upper bound). Scale the features, raise max_iter, lower C, or "
+            "raise tol.",
+            ConvergenceWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+class Progress:
+    """The best known state of all K problems while a solver works on those still active."""
+
+    def __init__(self, d: int, K: int, tol: float, max_iter: int, monitor: Monitor | None) -> None:
+        self.tol, self.max_iter, self._monitor = tol, max_iter, monitor
+        self.active = np.arange(K)
+        self._W, self._b = np.zeros((d, K)), np.zeros(K)
+        self._value, self._gap, self._left = np.full(K, np.inf), np.full(K, np.inf), np.full(K, np.inf)
+        self._converged = np.zeros(K, dtype=bool)
+        self._stopped, self._n_iter = False, 1
+        self._history: list[float] = []
+
+    def record(self, iteration: int, point: Point, gap: Array, left: Array) -> bool:
+        """Note the active problems' state; whether to go on.
+
+        `gap` bounds the suboptimality from above, `left` estimates it. A problem has
+        converged once `left` is at most `tol`·F.
+        """
+        active = self.active
+        self._value[active], self._gap[active], self._left[active] = point.value, gap, left
+        self._n_iter = max(self._n_iter, iteration)
+        if iteration:
+            self._history.append(float(self._value[np.isfinite(self._value)].sum()))
+            self._converged[active] |= left <= self.tol * point.value
+            if self._monitor is not None:
+                self._stopped = bool(self._monitor(iteration, self._history[-1], float(self._left[np.isfinite(self._left)].sum())))
+        if iteration == self.max_iter or self._stopped or self._converged[active].all():
+            self.keep(point)
+            return False
+        return True
+
+    def keep(self, point: Point, columns: NDArray[np.intp] | slice = slice(None)) -> None:
+        """Take the active problems' weights, or some of them, for the result."""
+        self._W[:, self.active[columns]] = point.W[:, columns]
+        self._b[self.active[columns]] = point.b[columns]
+
+    def unfinished(self, point: Point, fraction: float) -> NDArray[np.intp] | None:
+        """The active problems left, once at least a fraction of them has converged.
+
+        Sets: the active problems, and the solution of those that leave.
+        """
+        done = self._converged[self.active]
+        if done.mean() < fraction or not done.any():
+            return None
+        self.keep(point, np.flatnonzero(done))
+        left = np.flatnonzero(~done)
+        self.active = self.active[left]
+        return left
+
+    def result(self) -> Result:
+        converged = self._converged | self._stopped
+        return Result(
+            self._W, self._b, self._value, self._gap, converged, self._n_iter, self._history
+        )
+
+
+def half_square(G: Array) -> Array:
+    """½‖g‖² of every column: how far F can be above its minimum, as F is 1-strongly convex."""
+    with np.errstate(over="ignore"):
+        return 0.5 * np.einsum("dk,dk->k", G, G)

@@ -1,0 +1,176 @@
+"""Iteratively reweighted least squares: the paper's algorithm, a majorise–minimise method for F.
+
+At every point the loss lies below a quadratic of curvature γ in the scores. The M-step
+minimises that quadratic, whose matrix is a diagonal plus a weighted Gram matrix,
+
+    A = I + diag(Vᵀa) + Mᵀdiag(a)M,     a = C·s·γ,
+
+bordered by the offset, so F cannot go up. Three forms of one step:
+
+    cholesky    form A, d×d                                   few features
+    woodbury    form I + √a M Λ⁻¹ Mᵀ √a, n×n, Λ = A − Mᵀdiag(a)M     few examples
+    cg          conjugate gradients, Jacobi-preconditioned    neither
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from marginout._objective import Array, Objective, Point
+from marginout.solvers._linesearch import settle_offset
+from marginout.solvers._result import Monitor, Progress, Result, half_square
+
+PACK = 0.25
+#: Largest matrix that is formed and factorised, and how many CG iterations it must be worth.
+LARGEST_FACTOR = 4096
+CG_PASSES = 15
+#: CG stops once the residual, preconditioned, has fallen to this fraction.
+CG_TOL = 0.1
+CG_MAX_ITER = 50
+
+MStep = Callable[[Objective, Point, Array, Array, Array, Array], tuple[Array, Array]]
+
+
+def solve(
+    objective: Objective,
+    W: Array,
+    b: Array,
+    *,
+    tol: float,
+    max_iter: int,
+    monitor: Monitor | None = None,
+    m_step: str = "auto",
+) -> Result:
+    """Minimise all K problems from (W, b)."""
+    progress = Progress(objective.design.d, objective.K, tol, max_iter, monitor)
+    point = objective.point(W, b)
+    step = M_STEPS[_cheapest(objective) if m_step == "auto" else m_step]
+    for iteration in range(max_iter + 1):
+        G = objective.gradient(point)
+        a = objective.majorizer(point)
+        squares, variance = objective.design.diagonal(a)
+        D = 1.0 + squares + variance
+        left = 0.5 * np.einsum("dk,dk->k", G, G / D)
+        if not progress.record(iteration, point, half_square(G), left):
+            break
+        going = progress.unfinished(point, PACK)
+        if going is not None:
+            objective, point = objective.select(going), point.select(going)
+            G, a, variance, squares = (
+                np.ascontiguousarray(x[:, going]) for x in (G, a, variance, squares)
+            )
+        dW, db = step(objective, point, G, a, variance, squares)
+        point = settle_offset(objective, objective.point(point.W + dW, point.b + db), 0.1 * tol)
+    return progress.result()
+
+
+def _cheapest(objective: Objective) -> str:
+    """The form of the M-step with the fewest multiplications."""
+    n, d, nnz = objective.design.n, objective.design.d, objective.design.nnz
+    costs = {"cg": 2.0 * CG_PASSES * nnz}
+    if d <= LARGEST_FACTOR:
+        costs["cholesky"] = nnz * d / 2 + d**3 / 6
+    if n <= LARGEST_FACTOR:
+        costs["woodbury"] = nnz * n / 2 + n**3 / 6
+    return min(costs, key=lambda name: costs[name])
+
+
+def _bordered(
+    objective: Objective, G: Array, a: Array, point: Point, solve_k: Callable[[int, Array], Array]
+) -> tuple[Array, Array]:
+    """Solve A dw + u db = −g, u·dw + Σa db = −g_b for each problem, given A⁻¹; u = Mᵀa."""
+    dW, db = np.empty_like(G), np.zeros(objective.K)
+    zero = np.zeros_like(a)
+    U = objective.design.pullback(np.zeros_like(G), a, zero) if objective.fit_intercept else None
+    slope = objective.offset_gradient(point)
+    for k in range(objective.K):
+        if U is None:
+            dW[:, k] = -solve_k(k, G[:, k])
+            continue
+        both = solve_k(k, np.column_stack([G[:, k], U[:, k]]))
+        schur = a[:, k].sum() - U[:, k] @ both[:, 1]
+        if schur > 0:
+            db[k] = (U[:, k] @ both[:, 0] - slope[k]) / schur
+        dW[:, k] = -both[:, 0] - db[k] * both[:, 1]
+    return dW, db
+
+
+def _cholesky(
+    objective: Objective, point: Point, G: Array, a: Array, variance: Array, squares: Array
+) -> tuple[Array, Array]:
+    factors = []
+    for k in range(objective.K):
+        A = objective.design.gram(a[:, k])
+        np.einsum("dd->d", A)[...] += 1.0
+        factors.append(cho_factor(A, lower=True, overwrite_a=True, check_finite=False))
+    return _bordered(
+        objective, G, a, point, lambda k, r: cho_solve(factors[k], r, check_finite=False)
+    )
+
+
+def _woodbury(
+    objective: Objective, point: Point, G: Array, a: Array, variance: Array, squares: Array
+) -> tuple[Array, Array]:
+    design = objective.design
+    roots, inverse = np.sqrt(a), 1.0 / (1.0 + variance)
+
+    def solve_k(k: int, r: Array) -> Array:
+        root, diagonal = roots[:, k], inverse[:, k]
+        if k not in factors:
+            B = root[:, None] * design.kernel(diagonal) * root
+            np.einsum("nn->n", B)[...] += 1.0
+            factors.clear()  # one n×n matrix at a time
+            factors[k] = cho_factor(B, lower=True, overwrite_a=True, check_finite=False)
+        first = (r.T * diagonal).T
+        columns = np.atleast_2d(first.T).T
+        inner = cho_solve(factors[k], root[:, None] * design.apply(columns), check_finite=False)
+        back = design.pullback(np.zeros_like(columns), root[:, None] * inner, np.zeros_like(inner))
+        return np.asarray((columns - diagonal[:, None] * back).reshape(r.shape))
+
+    factors: dict[int, tuple[Array, bool]] = {}
+    return _bordered(objective, G, a, point, solve_k)
+
+
+def _cg(
+    objective: Objective, point: Point, G: Array, a: Array, variance: Array, squares: Array
+) -> tuple[Array, Array]:
+    """All problems at once, with the offset eliminated: Mᵀa(M·) becomes a weighted covariance."""
+    design = objective.design
+    total = a.sum(axis=0)
+    share = a / np.where(total > 0, total, 1.0) if objective.fit_intercept else np.zeros_like(a)
+    slope = objective.offset_gradient(point)
+    half = 0.5 * a
+    D = 1.0 + squares + variance
+
+    def apply(P: Array) -> Array:
+        scores = design.apply(P)
+        scores -= np.einsum("nk,nk->k", share, scores)
+        return design.pullback(P, a * scores, half) + P
+
+    # With db = −(g_b + a·M dw)/Σa the right-hand side is −g + Mᵀa·g_b/Σa.
+    R = -G + design.pullback(np.zeros_like(G), share * slope, np.zeros_like(a))
+    dW, Z = np.zeros_like(G), R / D
+    P, rz = Z.copy(), np.einsum("dk,dk->k", R, Z)
+    goal = CG_TOL**2 * rz
+    for _ in range(CG_MAX_ITER):
+        if np.all(rz <= goal):
+            break
+        Q = apply(P)
+        curvature = np.einsum("dk,dk->k", P, Q)
+        t = np.where(curvature > 0, rz / np.where(curvature > 0, curvature, 1.0), 0.0)
+        dW += t * P
+        R -= t * Q
+        Z = R / D
+        after = np.einsum("dk,dk->k", R, Z)
+        P = Z + (after / np.where(rz > 0, rz, 1.0)) * P
+        rz = after
+    db = np.zeros(objective.K)
+    if objective.fit_intercept:
+        db = -slope / np.where(total > 0, total, 1.0) - np.einsum("nk,nk->k", share, design.apply(dW))
+    return dW, db
+
+
+M_STEPS: dict[str, MStep] = {"cholesky": _cholesky, "woodbury": _woodbury, "cg": _cg}

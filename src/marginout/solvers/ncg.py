@@ -1,0 +1,64 @@
+"""Nonlinear conjugate gradients on F, with an exact search over the step and the offset.
+
+Polak–Ribière directions, preconditioned by the diagonal of the IRLS majoriser. An
+iteration costs two passes over X, one to look along the direction and one to pull the
+derivatives back; the search in between costs O(n) a trial. The batch shrinks as its
+problems converge.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from marginout._objective import Array, Objective
+from marginout.solvers._linesearch import minimize_line
+from marginout.solvers._result import Monitor, Progress, Result, half_square
+
+#: Iterations after which the preconditioner is renewed: it ages slowly, and costs a third pass.
+RENEW = 6
+#: Iterations after which means and variances, updated on the way, are computed from X again.
+REFRESH = 30
+#: A batch is packed anew once this fraction of it has converged.
+PACK = 0.25
+
+
+def solve(
+    objective: Objective, W: Array, b: Array, *, tol: float, max_iter: int, monitor: Monitor | None = None
+) -> Result:
+    """Minimise all K problems from (W, b).
+
+    The suboptimality left is estimated by ½ gᵀD⁻¹g, with D the preconditioner.
+    """
+    progress = Progress(objective.design.d, objective.K, tol, max_iter, monitor)
+    point = objective.point(W, b)
+    P = G_before = gs_before = D = np.empty(0)
+    for iteration in range(max_iter + 1):
+        G = objective.gradient(point)
+        if iteration % RENEW == 0:
+            D = objective.curvature(point)
+        S = G / D
+        gs = np.einsum("dk,dk->k", G, S)
+        if not progress.record(iteration, point, half_square(G), 0.5 * gs):
+            break
+        left = progress.unfinished(point, PACK)
+        if left is not None:
+            objective, point = objective.select(left), point.select(left)
+            G, D, S, P, G_before = (np.ascontiguousarray(a[:, left]) for a in (G, D, S, P, G_before))
+            gs, gs_before = gs[left], gs_before[left]
+        if iteration == 0:
+            P = -S
+        else:
+            change = gs - np.einsum("dk,dk->k", G_before, S)
+            P *= np.maximum(change, 0.0) / np.where(gs_before > 0, gs_before, 1.0)
+            P -= S
+        slope = np.einsum("dk,dk->k", G, P)
+        uphill = slope >= 0
+        if uphill.any():
+            P[:, uphill] = -S[:, uphill]
+            slope = np.where(uphill, -gs, slope)
+        G_before, gs_before = G, gs
+        line = objective.line(point, P)
+        point = minimize_line(line, slope, objective.offset_gradient(point), 0.1 * tol)
+        if (iteration + 1) % REFRESH == 0:
+            point = objective.point(point.W, point.b)
+    return progress.result()
