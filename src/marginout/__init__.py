@@ -1,0 +1,10 @@
+"""Margin learners with the noise marginalised out."""
+
+from importlib.metadata import version
+
+from marginout import losses, noise
+from marginout.estimators.logistic import DropoutLogisticRegression
+from marginout.estimators.svm import DropoutSVC, DropoutSVR
+
+__version__ = version("marginout")
+__all__ = ["DropoutLogisticRegression", "DropoutSVC", "DropoutSVR", "losses", "noise"]

@@ -43,6 +43,15 @@ def make_design(X: Any, noise: Noise) -> Design:
     return (CsrDesign if sp.issparse(X) else DenseDesign)(X, noise)
 
 
+def linear_scores(X: Any, W: Array) -> Array:
+    """X W in float64, (n, K), without a float64 copy of a float32 X."""
+    if X.dtype == np.float64:
+        return np.asarray(X @ W)
+    rows = max(16, BLOCK_ENTRIES // X.shape[1]) if not sp.issparse(X) else X.shape[0]
+    starts = range(0, X.shape[0], rows)
+    return np.concatenate([np.asarray(X[i : i + rows] @ W) for i in starts])
+
+
 def worker_threads(work: int) -> int:
     """How many threads some multiplications are worth, within the limits in force."""
     return int(_passes.max_threads()) if work > SERIAL_WORK else 1
@@ -68,11 +77,11 @@ class Design(ABC):
 
     def apply(self, P: Array) -> Array:
         """M P alone, (n, K)."""
-        return np.asarray(self.X @ self._scaled(P), dtype=np.float64)
+        return linear_scores(self.X, self._scaled(P))
 
     def line(self, W: Array, P: Array) -> tuple[Array, Array, Array]:
         """M P, V (W∘P) and V (P∘P), each (n, K)."""
-        W, P = self._scaled(W), self._scaled(P)
+        W, P = np.ascontiguousarray(self._scaled(W)), np.ascontiguousarray(self._scaled(P))
         xp, vwp, vpp = self._line(W, P)
         if self.power == 0:
             vwp += np.einsum("d,dk,dk->k", self.coefficient, W, P)
@@ -153,13 +162,13 @@ class CsrDesign(Design):
 
     def _pullback(self, W: Array, dm: Array, dv: Array) -> Array:
         parts = self._parts(W.shape[1])
-        U = 2 * self._kappa[:, None] * W
+        U, dm, dv = map(np.ascontiguousarray, (2 * self._kappa[:, None] * W, dm, dv))
         _passes.csr_pullback(*self._csr, self.power == 2, U, dm, dv, parts, len(parts))
         return self._sum(parts)
 
     def _squares(self, a: Array) -> Array:
         parts = self._parts(a.shape[1])
-        _passes.csr_squares(*self._csr, a, parts, len(parts))
+        _passes.csr_squares(*self._csr, np.ascontiguousarray(a), parts, len(parts))
         return self._sum(parts)
 
     @property

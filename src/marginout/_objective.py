@@ -71,25 +71,38 @@ class Objective:
     Y : (n, K) targets
     weights : (n, 1) or (n, K), C times the weight of each example
     fit_intercept : bool
+    rounding : float, by which fraction of the loss's scale its kinks are rounded off
     """
 
-    def __init__(self, design: Design, loss: Loss, Y: Array, weights: Array, fit_intercept: bool) -> None:
+    def __init__(
+        self,
+        design: Design,
+        loss: Loss,
+        Y: Array,
+        weights: Array,
+        fit_intercept: bool,
+        rounding: float = ROUNDING,
+    ) -> None:
         self.design = design
         self.loss = loss
         self.Y = Y
         self.weights = weights
         self.fit_intercept = fit_intercept
         self.K = Y.shape[1]
-        self.floor = (ROUNDING * loss.scale) ** 2
+        self.rounding = rounding
+        self.floor = (rounding * loss.scale) ** 2
         rows = max(1, CHUNK // self.K)
         self.chunks = [slice(i, i + rows) for i in range(0, len(Y), rows)]
 
     def select(self, columns: NDArray[np.intp]) -> Objective:
         """The same objective for some of the problems."""
         weights = self.weights if self.weights.shape[1] == 1 else np.ascontiguousarray(self.weights[:, columns])
-        return Objective(
-            self.design, self.loss, np.ascontiguousarray(self.Y[:, columns]), weights, self.fit_intercept
-        )
+        Y = np.ascontiguousarray(self.Y[:, columns])
+        return Objective(self.design, self.loss, Y, weights, self.fit_intercept, self.rounding)
+
+    def rounded(self, rounding: float) -> Objective:
+        """The same objective with the loss's kinks rounded off by a fraction of its scale."""
+        return Objective(self.design, self.loss, self.Y, self.weights, self.fit_intercept, rounding)
 
     def point(self, W: Array, b: Array) -> Point:
         """The point (W, b): one pass over X, or none at W = 0."""
@@ -114,6 +127,11 @@ class Objective:
             gamma[rows] = self.loss.majorizer(point.m[rows], point.v[rows], self.Y[rows])
         gamma *= self.weights
         return gamma
+
+    def second_derivative(self, point: Point) -> Array:
+        """C·s·∂²φ/∂m² at a point, (n, K)."""
+        jets = (self.loss.jet(point.m[rows], point.v[rows], self.Y[rows]) for rows in self.chunks)
+        return np.asarray(self.weights * np.concatenate([jet.dmm for jet in jets]))
 
     def curvature(self, point: Point) -> Array:
         """The diagonal of the majoriser's matrix, (d, K): one pass over X."""

@@ -1,0 +1,27 @@
+"""Solvers: functions (objective, W, b, tol, max_iter, monitor) -> Result that see an objective only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from marginout._objective import Objective
+from marginout.solvers import dual, irls, lbfgs, ncg, newton
+from marginout.solvers._result import Monitor, Result, Solution
+
+__all__ = ["SOLVERS", "Monitor", "Result", "Solution", "choose"]
+
+Solver = Callable[..., Result]
+
+#: What `solver` may be, besides "auto".
+SOLVERS: dict[str, Solver] = {"irls": irls.solve, "lbfgs": lbfgs.solve, "ncg": ncg.solve}
+
+
+def choose(name: str, objective: Objective) -> Solver:
+    """The solver for an objective.
+
+    Without noise a kinked loss is a plain SVM or SVR, and whatever was asked for, it goes
+    to a solver made for it. "auto" is nonlinear conjugate gradients, the fastest.
+    """
+    if objective.design.noiseless and objective.loss.kinked:
+        return newton.solve if newton.suits(objective) else dual.solve
+    return SOLVERS["ncg" if name == "auto" else name]

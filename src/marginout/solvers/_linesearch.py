@@ -15,6 +15,8 @@ from marginout._objective import Array, Line, Objective, Point
 #: A step is good once the slope along the direction has fallen to this fraction of its start.
 SLOPE = 0.1
 TRIALS = 10
+#: F is known to this fraction of itself: a smaller rise is none.
+ROUNDING = 1e-14
 #: A Hessian whose offset direction is flatter than this, relatively, is not inverted.
 FLAT = 1e-12
 
@@ -30,7 +32,7 @@ def minimize_line(line: Line, dt: Array, db: Array, precision: float) -> Point:
     for trial in range(TRIALS):
         step_t, step_d, flat = _newton_step(dt, db, *hessian, line.objective.fit_intercept)
         slope = line.expand(t + step_t, delta + step_d)
-        worse = (slope.value > value) | flat
+        worse = (slope.value > value + ROUNDING * np.abs(value)) | flat
         if trial and worse.any():
             safe_t, safe_d, _ = _newton_step(
                 dt, db, *line.majorize(t, delta), line.objective.fit_intercept
@@ -55,7 +57,7 @@ def _newton_step(
     if not fit_intercept:
         return -dt / dtt, np.zeros_like(dt), np.zeros(len(dt), dtype=bool)
     schur = dbb - dtb * (dtb / dtt)
-    flat = ~(schur > FLAT * dbb)
+    flat = ~((schur > FLAT * dbb) & (schur > 1e-100))
     step_d = np.where(flat, 0.0, -(db - dtb * (dt / dtt)) / np.where(flat, 1.0, schur))
     return -(dt + dtb * step_d) / dtt, step_d, flat
 

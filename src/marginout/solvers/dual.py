@@ -11,18 +11,17 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from marginout._design import Design, worker_threads
 from marginout._kernels import _dual
-from marginout._objective import Array, Objective
+from marginout._objective import Array, Objective, Point
 from marginout.losses import Box
 from marginout.solvers._result import Monitor, Progress, Result
 
 #: Sweeps before the first look at the duality gap, and the factor from one look to the next.
 FIRST_LOOK, NEXT_LOOK = 6, 1.3
 #: The penalty of Σβ, as a fraction of the examples' mean squared norm.
-PENALTY = 1.0
+PENALTY = 0.01
 SEED = 88172645463325252
 
 
@@ -32,11 +31,10 @@ def solve(
     """Minimise all K problems, a thread to a problem; a warm start sets the offsets only."""
     design, K = objective.design, objective.K
     progress = Progress(design.d, K, tol, max_iter, monitor)
-    ones = np.ones((design.n, 1))
-    weights = np.broadcast_to(objective.weights, objective.Y.shape)
     norms = design.row_norms()
-    boxes = [objective.loss.box(objective.Y[:, k], weights[:, k]) for k in range(K)]
-    descents = [_Descent(design, norms, box, b[k], objective.fit_intercept) for k, box in enumerate(boxes)]
+    descents = [
+        _Descent(design, norms, box, b[k], objective.fit_intercept) for k, box in enumerate(_boxes(objective))
+    ]
     sweeps, look = 0, FIRST_LOOK
     with ThreadPoolExecutor(worker_threads(design.nnz * K)) as pool:
         while True:
@@ -44,10 +42,7 @@ def solve(
             list(pool.map(lambda descent: descent.sweep(count), descents))
             sweeps += count
             W = np.column_stack([descent.w for descent in descents])
-            scores = design.apply(W)
-            b = np.array([d.best_offset(scores[:, k]) for k, d in enumerate(descents)])
-            point = objective.evaluate(W, b, scores + b, np.zeros_like(scores))
-            gap = np.maximum(point.value - _dual_values(design, descents), 0.0)
+            point, gap = certify(objective, W, np.column_stack([descent.beta for descent in descents]))
             if not progress.record(sweeps, point, gap, gap):
                 return progress.result()
             going = progress.unfinished(point, 0.0)
@@ -57,12 +52,49 @@ def solve(
             look = int(np.ceil(look * NEXT_LOOK))
 
 
-def _dual_values(design: Design, descents: list[_Descent]) -> Array:
-    """The dual objective at the feasible β nearest at hand, for all problems in one pass."""
-    B = np.column_stack([descent.feasible() for descent in descents])
-    W = design.pullback(np.zeros((design.d, B.shape[1])), B, np.zeros_like(B))
-    linear = [d.box.target @ B[:, k] - d.box.epsilon * np.abs(B[:, k]).sum() for k, d in enumerate(descents)]
-    return np.array(linear) - 0.5 * np.einsum("dk,dk->k", W, W)
+def certify(objective: Objective, W: Array, beta: Array) -> tuple[Point, Array]:
+    """The point W with its best offsets, and the duality gap to β made feasible: two passes."""
+    design, K = objective.design, objective.K
+    boxes = _boxes(objective)
+    scores = design.apply(W)
+    b = np.zeros(K)
+    if objective.fit_intercept:
+        b = np.array([_best_offset(box, scores[:, k]) for k, box in enumerate(boxes)])
+        beta = np.column_stack([_balanced(beta[:, k]) for k in range(K)])
+    point = objective.evaluate(W, b, scores + b, np.full_like(scores, objective.floor))
+    W = design.pullback(np.zeros((design.d, K)), beta, np.zeros_like(beta))
+    linear = [box.target @ beta[:, k] - box.epsilon * np.abs(beta[:, k]).sum() for k, box in enumerate(boxes)]
+    return point, np.maximum(point.value - np.array(linear) + 0.5 * np.einsum("dk,dk->k", W, W), 0.0)
+
+
+def _boxes(objective: Objective) -> list[Box]:
+    weights = np.broadcast_to(objective.weights, objective.Y.shape)
+    return [objective.loss.box(objective.Y[:, k], weights[:, k]) for k in range(objective.K)]
+
+
+def _balanced(beta: Array) -> Array:
+    """β with its heavier side scaled down until Σβ = 0."""
+    up, down = np.maximum(beta, 0.0), np.maximum(-beta, 0.0)
+    lighter = min(up.sum(), down.sum())
+    if lighter == 0.0:
+        return np.zeros_like(beta)
+    return np.asarray(up * (lighter / up.sum()) - down * (lighter / down.sum()))
+
+
+def _best_offset(box: Box, scores: Array) -> float:
+    """The minimiser over b of the loss, which is convex and piecewise linear in b."""
+    kink = box.target - scores
+    kinks = np.concatenate([kink - box.epsilon, kink + box.epsilon])
+    rises = np.concatenate([box.high, -box.low])
+    order = np.argsort(kinks, kind="stable")
+    slope = np.cumsum(rises[order]) - box.high.sum()
+    flat = 1e-12 * rises.sum()
+    at = int(np.searchsorted(slope, -flat))
+    if slope[at] > flat:
+        return float(kinks[order[at]])
+    # Any b up to the next kink that rises will do.
+    end = int(np.searchsorted(slope, flat, side="right"))
+    return float(0.5 * (kinks[order[at]] + kinks[order[min(end, len(order) - 1)]]))
 
 
 class _Descent:
@@ -74,8 +106,7 @@ class _Descent:
         self._sweep = _dual.csr_sweep if len(design.rows) == 3 else _dual.dense_sweep
         self._norms = np.maximum(norms, np.finfo(float).tiny)
         self._rho = PENALTY * float(norms.mean()) if fit_intercept else 0.0
-        self._fit_intercept = fit_intercept
-        self._beta = np.zeros(design.n)
+        self.beta = np.zeros(design.n)
         self._offset = np.array([0.0, centre if fit_intercept else 0.0])
         self._order = np.flatnonzero(box.high > box.low)
         self._limit = np.inf
@@ -89,34 +120,7 @@ class _Descent:
                 break
             active, worst = self._sweep(
                 *self._rows, self._norms, self.box.target, self.box.epsilon, self.box.low, self.box.high,
-                self._rho, self._beta, self.w, self._offset, self._order, active, self._limit, self._seed,
+                self._rho, self.beta, self.w, self._offset, self._order, active, self._limit, self._seed,
             )  # fmt: skip
             self._limit = worst if worst > 0 else np.inf
             self._offset[1] += self._rho * self._offset[0]  # the multiplier's step
-
-    def feasible(self) -> Array:
-        """β with its heavier side scaled down until Σβ = 0."""
-        if not self._fit_intercept:
-            return self._beta
-        up, down = np.maximum(self._beta, 0.0), np.maximum(-self._beta, 0.0)
-        total_up, total_down = up.sum(), down.sum()
-        if min(total_up, total_down) == 0.0:
-            return np.zeros_like(up)
-        if total_up > total_down:
-            return np.asarray(up * (total_down / total_up) - down)
-        return np.asarray(up - down * (total_up / total_down))
-
-    def best_offset(self, scores: Array) -> float:
-        """The minimiser over b of the loss, which is convex and piecewise linear in b."""
-        if not self._fit_intercept:
-            return 0.0
-        kink = self.box.target - scores
-        kinks = np.concatenate([kink - self.box.epsilon, kink + self.box.epsilon])
-        rises = np.concatenate([self.box.high, -self.box.low])
-        order = np.argsort(kinks, kind="stable")
-        slope = np.cumsum(rises[order]) - self.box.high.sum()
-        flat = 1e-12 * rises.sum()
-        at = int(np.searchsorted(slope, -flat))
-        if at + 1 < len(order) and slope[at] <= flat:  # any b up to the next kink will do
-            return float(0.5 * (kinks[order[at]] + kinks[order[at + 1]]))
-        return float(kinks[order[min(at, len(order) - 1)]])

@@ -21,7 +21,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from marginout._objective import Array, Objective, Point
 from marginout.solvers._linesearch import settle_offset
-from marginout.solvers._result import Monitor, Progress, Result, half_square
+from marginout.solvers._result import Monitor, Progress, Result, estimate, half_square
 
 PACK = 0.25
 #: Largest matrix that is formed and factorised, and how many CG iterations it must be worth.
@@ -31,6 +31,7 @@ CG_PASSES = 15
 CG_TOL = 0.1
 CG_MAX_ITER = 50
 
+#: (objective, point, gradient, a, Vᵀa, (M∘M)ᵀa) to the steps in W and b.
 MStep = Callable[[Objective, Point, Array, Array, Array, Array], tuple[Array, Array]]
 
 
@@ -53,7 +54,7 @@ def solve(
         a = objective.majorizer(point)
         squares, variance = objective.design.diagonal(a)
         D = 1.0 + squares + variance
-        left = 0.5 * np.einsum("dk,dk->k", G, G / D)
+        left = estimate(G, G / D)
         if not progress.record(iteration, point, half_square(G), left):
             break
         going = progress.unfinished(point, PACK)
@@ -76,6 +77,11 @@ def _cheapest(objective: Objective) -> str:
     if n <= LARGEST_FACTOR:
         costs["woodbury"] = nnz * n / 2 + n**3 / 6
     return min(costs, key=lambda name: costs[name])
+
+
+def cheapest_factor(objective: Objective) -> MStep:
+    """The M-step that factorises the smaller of the two matrices."""
+    return _cholesky if objective.design.d <= objective.design.n else _woodbury
 
 
 def _bordered(
@@ -125,7 +131,7 @@ def _woodbury(
             factors.clear()  # one n×n matrix at a time
             factors[k] = cho_factor(B, lower=True, overwrite_a=True, check_finite=False)
         first = (r.T * diagonal).T
-        columns = np.atleast_2d(first.T).T
+        columns = np.ascontiguousarray(first.reshape(design.d, -1))
         inner = cho_solve(factors[k], root[:, None] * design.apply(columns), check_finite=False)
         back = design.pullback(np.zeros_like(columns), root[:, None] * inner, np.zeros_like(inner))
         return np.asarray((columns - diagonal[:, None] * back).reshape(r.shape))

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 from marginout._objective import Array, Objective, Point
 from marginout.solvers._linesearch import minimize_line, settle_offset
-from marginout.solvers._result import Monitor, Progress, Result, half_square
+from marginout.solvers._result import Monitor, Progress, Result, estimate, half_square
 
 MEMORY = 20
 
@@ -42,7 +42,7 @@ def _solve_one(
 
     def record(n: int) -> bool:
         G = state["G"]
-        left = 0.5 * np.einsum("dk,dk->k", G / scale, G / scale)
+        left = estimate(G, G / scale**2)
         return progress.record(n, state["point"], half_square(G), left)
 
     def fun(u: Array) -> tuple[float, Array]:

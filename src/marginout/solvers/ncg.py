@@ -12,7 +12,7 @@ import numpy as np
 
 from marginout._objective import Array, Objective
 from marginout.solvers._linesearch import minimize_line
-from marginout.solvers._result import Monitor, Progress, Result, half_square
+from marginout.solvers._result import Monitor, Progress, Result, SAFETY, half_square
 
 #: Iterations after which the preconditioner is renewed: it ages slowly, and costs a third pass.
 RENEW = 6
@@ -38,7 +38,7 @@ def solve(
             D = objective.curvature(point)
         S = G / D
         gs = np.einsum("dk,dk->k", G, S)
-        if not progress.record(iteration, point, half_square(G), 0.5 * gs):
+        if not progress.record(iteration, point, half_square(G), 0.5 * SAFETY * gs):
             break
         left = progress.unfinished(point, PACK)
         if left is not None:

@@ -1,0 +1,275 @@
+"""The one fit path of the linear estimators: validate, design, objective, solver, attributes."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from marginout._design import linear_scores, make_design
+from marginout._objective import Objective
+from marginout._validation import (
+    check_count,
+    check_features,
+    check_option,
+    check_real,
+    check_sample_weight,
+    check_size,
+)
+from marginout.estimators._callbacks import CallbackSupportMixin, FitTask, with_callbacks
+from marginout.losses import Loss
+from marginout.noise import resolve
+from marginout.solvers import SOLVERS, Solution, choose
+
+Array = NDArray[np.float64]
+
+#: `tol` in units of the objective: a fit ends within this fraction of `tol`·F of the optimum.
+TOL_UNIT = 0.1
+
+
+class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
+    """What the linear models share."""
+
+    coef_: Array
+    intercept_: Array
+
+    @abstractmethod
+    def _loss(self, Y: Array) -> Loss:
+        """The loss that the parameters describe, for targets Y."""
+
+    def _minimize(self, X: Any, Y: Array, weights: Array, known: dict[str, Any], start: bool) -> None:
+        """Fit to validated X and targets Y (n, K) with example weights (n, 1) or (n, K).
+
+        `known` holds the fitted attributes that are settled already, `start` says whether
+        the last solution may be started from.
+
+        Sets: known, coef_, intercept_, n_iter_, objective_, optimality_gap_,
+        objective_history_, all of them at the end.
+        """
+        noise = resolve(self.noise)
+        tol = check_real("tol", self.tol, above=0)
+        max_iter = check_count("max_iter", self.max_iter, 1)
+        solver = check_option("solver", self.solver, ["auto", *SOLVERS])
+        verbose = check_count("verbose", self.verbose, 0)
+        C = check_real("C", self.C, above=0)
+        design = make_design(check_features(X, noise), noise)
+        objective = Objective(design, self._loss(Y), Y, C * weights, bool(self.fit_intercept))
+        task = FitTask(self, max_iter, X, Y)
+
+        def attributes(W: Array, b: Array) -> dict[str, Any]:
+            return {**known, "coef_": np.ascontiguousarray(W.T), "intercept_": b}
+
+        def monitor(iteration: int, value: float, left: float, solution: Solution) -> bool:
+            if verbose:
+                print(f"iteration {iteration}: objective {value:.8g}, about {left:.1e} above its minimum")
+            return task.iteration(lambda: attributes(*solution()))
+
+        W, b = self._start(design.d, Y.shape[1], start)
+        solve = choose(solver, objective)
+        result = solve(objective, W, b, tol=TOL_UNIT * tol, max_iter=max_iter, monitor=monitor)
+        vars(self).update(attributes(result.W, result.b))
+        self.n_iter_ = result.n_iter
+        self.objective_ = float(result.value.sum())
+        self.optimality_gap_ = float(result.gap.sum())
+        self.objective_history_ = np.array(result.history)
+        task.end(lambda: attributes(result.W, result.b))
+        result.warn(max_iter, stacklevel=5)
+
+    def _start(self, d: int, K: int, allowed: bool) -> tuple[Array, Array]:
+        """Zeros, or the last solution when `warm_start` asks for it and it fits."""
+        if self.warm_start and allowed and hasattr(self, "coef_"):
+            coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
+            if coef.shape == (K, d):
+                return np.array(coef.T, np.float64, order="C"), np.array(intercept, np.float64)
+        return np.zeros((d, K)), np.zeros(K)
+
+    @contextmanager
+    def _untouched_on_failure(self) -> Iterator[None]:
+        """Put the fitted attributes back as they were if anything, Ctrl-C included, breaks the fit."""
+        before = {name: value for name, value in vars(self).items() if name.endswith("_")}
+        try:
+            yield
+        except BaseException:
+            for name in [name for name in vars(self) if name.endswith("_")]:
+                delattr(self, name)
+            vars(self).update(before)
+            raise
+
+    def _scores(self, X: Any) -> Array:
+        check_is_fitted(self)
+        X = validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
+        )
+        scores = linear_scores(X, np.atleast_2d(self.coef_).T) + self.intercept_
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def _export(self, model: Any) -> Any:
+        """Give a scikit-learn model this one's fitted attributes."""
+        check_is_fitted(self)
+        names = "coef_", "intercept_", "classes_", "n_features_in_", "feature_names_in_"
+        for name in names:
+            if hasattr(self, name):
+                value = getattr(self, name)
+                setattr(model, name, value.copy() if isinstance(value, np.ndarray) else value)
+        model.n_iter_ = np.array([self.n_iter_]) if isinstance(model, LogisticRegression) else self.n_iter_
+        return model
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = bool(getattr(self.noise, "positive_only", False))
+        return tags
+
+
+class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[misc]
+    """Classification, one-vs-rest in one batch."""
+
+    classes_: NDArray[Any]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Counting noise drowns features of unit size: no promise about clean accuracy then.
+        tags.classifier_tags.poor_score = tags.input_tags.positive_only
+        return tags
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Training data. Dense data in any memory order and CSR data, float32 or float64,
+            are used as they are; other sparse formats are converted to CSR first.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the examples, >= 0; each multiplies its example's loss.
+
+        Returns
+        -------
+        self : object
+        """
+        with self._untouched_on_failure():
+            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+            check_classification_targets(y)
+            weights = check_sample_weight(sample_weight, X)
+            classes, labels = np.unique(y, return_inverse=True)
+            counts = np.bincount(labels, weights, len(classes))
+            if np.count_nonzero(counts) < 2:
+                raise ValueError(
+                    "y has examples of positive weight in one class only "
+                    f"({classes[counts > 0][0]!r}): a classifier needs at least two classes."
+                )
+            columns = [1] if len(classes) == 2 else range(len(classes))
+            Y = np.column_stack([np.where(labels == k, 1.0, -1.0) for k in columns])
+            start = np.array_equal(getattr(self, "classes_", ()), classes)
+            weights = self._class_weights(classes, labels, Y, weights)
+            self._minimize(X, Y, weights, {"classes_": classes}, start)
+        return self
+
+    def _class_weights(self, classes: Any, labels: Any, Y: Array, weights: Array) -> Array:
+        """Example weights times class weights: (n, 1), or (n, K) when each problem is balanced."""
+        if isinstance(self.class_weight, str):
+            check_option("class_weight", self.class_weight, ["balanced"])
+            total, positive = weights.sum(), weights @ (Y > 0)
+            sides = np.maximum([total - positive, positive], np.finfo(float).tiny)
+            each = total / (2 * sides)
+            return np.where(Y > 0, each[1], each[0]) * weights[:, None]
+        if self.class_weight is None:
+            return weights[:, None]
+        if not isinstance(self.class_weight, dict):
+            raise ValueError(f"class_weight={self.class_weight!r} must be a dict, 'balanced' or None.")
+        each = compute_class_weight(self.class_weight, classes=classes, y=classes[labels])
+        if each.min() < 0 or not np.isfinite(each).all():
+            raise ValueError(f"class_weight={self.class_weight!r} must hold finite numbers >= 0.")
+        return (weights * each[labels])[:, None]
+
+    def decision_function(self, X: Any) -> Array:
+        """Scores w·x + b: one per example for two classes, one per class for more.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : array of shape (n_samples,) or (n_samples, n_classes)
+        """
+        return self._scores(X)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of the highest score.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : array of shape (n_samples,)
+        """
+        scores = self._scores(X)
+        best = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+
+class DropoutRegressor(RegressorMixin, DropoutLinearModel):  # type: ignore[misc]
+    """Regression on one target."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Noise trades the score on clean data for that on corrupted data: no promise about the first.
+        tags.regressor_tags.poor_score = True
+        return tags
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Training data. Dense data in any memory order and CSR data, float32 or float64,
+            are used as they are; other sparse formats are converted to CSR first.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the examples, >= 0; each multiplies its example's loss.
+
+        Returns
+        -------
+        self : object
+        """
+        with self._untouched_on_failure():
+            X, y = validate_data(
+                self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=True
+            )
+            weights = check_sample_weight(sample_weight, X)
+            check_size("y", float(y.min()), float(y.max()))
+            Y = np.array(y, dtype=np.float64)[:, None]
+            self._minimize(X, Y, weights[:, None], {}, start=True)
+            self.coef_ = self.coef_[0]
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Predicted targets w·x + b.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : array of shape (n_samples,)
+        """
+        return self._scores(X)

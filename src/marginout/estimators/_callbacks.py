@@ -1,0 +1,49 @@
+"""scikit-learn's callback interface where it exists (1.9 and later), and nothing elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # scikit-learn < 1.9
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """An estimator that callbacks do not know."""
+
+    def with_callbacks(method: Any) -> Any:
+        return method
+
+
+__all__ = ["CallbackSupportMixin", "FitTask", "with_callbacks"]
+
+
+class FitTask:
+    """A fit and its iterations, as callbacks see them."""
+
+    def __init__(self, estimator: Any, max_iter: int, X: Any, y: Any) -> None:
+        self._estimator, self._data = estimator, {"X": X, "y": y}
+        self._context = None
+        if hasattr(estimator, "_init_callback_context"):
+            self._context = estimator._init_callback_context(max_subtasks=max_iter)
+            self._context.call_on_fit_task_begin(estimator=estimator, **self._data)
+
+    def iteration(self, attributes: Callable[[], dict[str, Any]]) -> bool:
+        """Report one more iteration; whether a callback asks to stop."""
+        if self._context is None or not getattr(self._estimator, "_skl_callbacks", None):
+            return False
+        task = self._context.subcontext(task_name="iteration")
+        task.call_on_fit_task_begin(estimator=self._estimator, **self._data)
+        return bool(
+            task.call_on_fit_task_end(
+                estimator=self._estimator, reconstruction_attributes=attributes, **self._data
+            )
+        )
+
+    def end(self, attributes: Callable[[], dict[str, Any]]) -> None:
+        """Report the end of the fit."""
+        if self._context is not None:
+            self._context.call_on_fit_task_end(
+                estimator=self._estimator, reconstruction_attributes=attributes, **self._data
+            )

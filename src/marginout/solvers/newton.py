@@ -1,0 +1,66 @@
+"""Newton's method for small problems without noise: a plain SVM or SVR, to high accuracy.
+
+The kink of the loss is rounded off by δ (a variance of δ² in every score), the smooth
+problem is solved by Newton's method, and δ is lowered, each solution starting the next.
+Dual coordinate descent is faster where a factorisation is not to be had, but knows no
+way around features of very different size; this does not mind them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from marginout._objective import Array, Objective, Point
+from marginout.solvers import dual
+from marginout.solvers._linesearch import minimize_line
+from marginout.solvers._result import Monitor, Progress, Result
+from marginout.solvers.irls import cheapest_factor
+
+#: Roundings of the kink, as fractions of the loss's scale.
+ROUNDINGS = 10.0 ** np.arange(0.0, -6.6, -0.5)
+#: A stage ends when a step would lower F by less than this fraction of it; the last goes further.
+STAGE, LAST = 1e-6, 1e-22
+STEPS = 30
+#: Multiplications that all the factorisations of a fit may take.
+AFFORDABLE = 2e9
+
+
+def suits(objective: Objective) -> bool:
+    """Whether a few dozen factorisations are cheap."""
+    small, large = sorted((objective.design.n, objective.design.d))
+    return bool(objective.K * 60.0 * small * small * large <= AFFORDABLE)
+
+
+def solve(
+    objective: Objective, W: Array, b: Array, *, tol: float, max_iter: int, monitor: Monitor | None = None
+) -> Result:
+    """Minimise all K problems, one after the other, from (W, b)."""
+    progress = Progress(objective.design.d, objective.K, tol, max_iter, monitor)
+    for k in range(objective.K):
+        progress.active = np.array([k])
+        _solve_one(objective.select(progress.active), W[:, [k]], b[[k]], progress)
+    return progress.result()
+
+
+def _solve_one(objective: Objective, W: Array, b: Array, progress: Progress) -> None:
+    factor_step = cheapest_factor(objective)
+    steps = 0
+    for rounding in ROUNDINGS:
+        smooth = objective.rounded(rounding)
+        point = smooth.point(W, b)
+        for _ in range(min(STEPS, progress.max_iter - steps)):
+            steps += 1
+            G, a = smooth.gradient(point), smooth.second_derivative(point)
+            nothing = np.zeros_like(G)
+            dW, _ = factor_step(smooth, point, G, a, nothing, nothing)
+            slope = np.einsum("dk,dk->k", G, dW)
+            offset_slope = smooth.offset_gradient(point)
+            point = minimize_line(smooth.line(point, dW), slope, offset_slope, LAST)
+            if -slope[0] <= (LAST if rounding == ROUNDINGS[-1] else STAGE) * point.value[0]:
+                break
+        W, b = point.W, point.b
+        beta = -smooth.weights * point.dm
+        exact, gap = dual.certify(objective, W, beta)
+        if steps >= progress.max_iter:
+            break
+    progress.finish(steps, exact, gap)
