@@ -176,10 +176,11 @@ class CsrDesign(Design):
         return self._csr
 
     def row_norms(self) -> Array:
-        out = [np.empty((self.n, 1)) for _ in range(3)]
-        one = np.ones((self.d, 1))
-        _passes.csr_line(*self._csr, one[:, 0], True, True, one, one, *out, self._threads(1))
-        return out[2][:, 0]
+        ones = np.ones((self.d, 1))
+        mean, cross, square = (np.empty((self.n, 1)) for _ in range(3))
+        threads = self._threads(1)
+        _passes.csr_line(*self._csr, ones[:, 0], True, True, ones, ones, mean, cross, square, threads)
+        return square[:, 0]
 
     def gram(self, a: Array) -> Array:
         weighted = self.X.multiply(a[:, None]).tocsr()
@@ -199,7 +200,7 @@ class CsrDesign(Design):
 
     @staticmethod
     def _sum(parts: Array) -> Array:
-        total = parts[0]
+        total: Array = parts[0]
         for part in parts[1:]:
             total += part
         return total

@@ -96,7 +96,9 @@ class Objective:
 
     def select(self, columns: NDArray[np.intp]) -> Objective:
         """The same objective for some of the problems."""
-        weights = self.weights if self.weights.shape[1] == 1 else np.ascontiguousarray(self.weights[:, columns])
+        weights = (
+            self.weights if self.weights.shape[1] == 1 else np.ascontiguousarray(self.weights[:, columns])
+        )
         Y = np.ascontiguousarray(self.Y[:, columns])
         return Objective(self.design, self.loss, Y, weights, self.fit_intercept, self.rounding)
 
@@ -163,7 +165,7 @@ class Objective:
         weights = self.weights[rows]
         if weights.shape[1] == 1:
             return np.asarray(weights[:, 0] @ values)
-        return np.einsum("nk,nk->k", weights, values)
+        return np.asarray(np.einsum("nk,nk->k", weights, values))
 
 
 class Line:
@@ -213,7 +215,7 @@ class Line:
         return Point(W, self.start.b + delta, m, v, value, self._dm, self._dv)
 
     def _moments(self, t: Array, delta: Array, rows: slice) -> tuple[Array, Array]:
-        start = (x[rows] for x in (self.start.m, self.start.v, self._a, self._c, self._e))
-        m, v = np.empty_like(self._a[rows]), np.empty_like(self._a[rows])
-        _plane.moments(*start, t, delta, self.objective.floor, m, v)
+        start, a, c, e = self.start, self._a[rows], self._c[rows], self._e[rows]
+        m, v = np.empty_like(a), np.empty_like(a)
+        _plane.moments(start.m[rows], start.v[rows], a, c, e, t, delta, self.objective.floor, m, v)
         return m, v

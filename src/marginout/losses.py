@@ -294,7 +294,7 @@ class LogisticGaussian(Loss):
             0.5 * weight * _curvature_gaussian(z, v + node)
             for node, weight in zip(nodes, weights, strict=True)
         )
-        return np.minimum(gamma, 0.25)  # log(1 + e^z) has a curvature of at most ¼
+        return np.asarray(np.minimum(gamma, 0.25))  # log(1 + e^z) has a curvature of at most ¼
 
 
 @lru_cache(maxsize=1)

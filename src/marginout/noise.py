@@ -50,7 +50,7 @@ class Noise(ABC):
     def mean(self, X: Any) -> Array:
         """E x̃, entry by entry, of a dense array of shape (..., n_features)."""
         X = np.asarray(X, dtype=np.float64)
-        return self.moments(X.shape[-1]).scale * X
+        return np.asarray(self.moments(X.shape[-1]).scale * X)
 
     def var(self, X: Any) -> Array:
         """Var x̃, entry by entry, of a dense array of shape (..., n_features)."""
@@ -83,8 +83,8 @@ class Noise(ABC):
                     f"{n_features} features: give one number, or one per feature."
                 )
         scale, coefficient, power = self._form()
-        spread = (np.array(np.broadcast_to(v, n_features), np.float64) for v in (scale, coefficient))
-        return Moments(*spread, power)
+        ones = np.ones(n_features)
+        return Moments(ones * scale, ones * coefficient, power)
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and all(
@@ -106,7 +106,8 @@ def _parameter(noise: Noise, name: str, high: float, wanted: str) -> None:
         array = np.array(np.nan)
     if array.ndim > 1 or array.size == 0 or not np.all((array >= 0) & (array < high)):
         raise ValueError(
-            f"{type(noise).__name__}({name}={value!r}): {name} must be {wanted}, or one such number per feature."
+            f"{type(noise).__name__}({name}={value!r}): {name} must be {wanted}, "
+            "or one such number per feature."
         )
     array.flags.writeable = False
     object.__setattr__(noise, name, float(array) if array.ndim == 0 else array)
@@ -295,7 +296,7 @@ def resolve(noise: Any) -> Noise:
     """The noise model meant by an estimator's `noise`: itself, or Dropout of a rate."""
     if isinstance(noise, Noise):
         return noise
-    if isinstance(noise, Real) and not isinstance(noise, bool) and 0 <= noise < 1:
+    if isinstance(noise, Real) and not isinstance(noise, bool) and 0 <= float(noise) < 1:
         return Dropout(float(noise))
     raise ValueError(
         f"noise={noise!r} must be a dropout rate in [0, 1) or a noise model, "

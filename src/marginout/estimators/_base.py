@@ -76,7 +76,8 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         W, b = self._start(design.d, Y.shape[1], start)
         solve = choose(solver, objective)
         result = solve(objective, W, b, tol=TOL_UNIT * tol, max_iter=max_iter, monitor=monitor)
-        vars(self).update(attributes(result.W, result.b))
+        for name, value in attributes(result.W, result.b).items():
+            setattr(self, name, value)
         self.n_iter_ = result.n_iter
         self.objective_ = float(result.value.sum())
         self.optimality_gap_ = float(result.gap.sum())
@@ -95,22 +96,25 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
     @contextmanager
     def _untouched_on_failure(self) -> Iterator[None]:
         """Put the fitted attributes back as they were if anything, Ctrl-C included, breaks the fit."""
-        before = {name: value for name, value in vars(self).items() if name.endswith("_")}
+
+        def fitted() -> dict[str, Any]:
+            return {name: value for name, value in vars(self).items() if name.endswith("_")}
+
+        before = fitted()
         try:
             yield
         except BaseException:
-            for name in [name for name in vars(self) if name.endswith("_")]:
+            for name in fitted():
                 delattr(self, name)
-            vars(self).update(before)
+            for name, value in before.items():
+                setattr(self, name, value)
             raise
 
     def _scores(self, X: Any) -> Array:
         check_is_fitted(self)
-        X = validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
-        )
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         scores = linear_scores(X, np.atleast_2d(self.coef_).T) + self.intercept_
-        return scores[:, 0] if scores.shape[1] == 1 else scores
+        return np.asarray(scores[:, 0] if scores.shape[1] == 1 else scores)
 
     def _export(self, model: Any) -> Any:
         """Give a scikit-learn model this one's fitted attributes."""
@@ -141,7 +145,7 @@ class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[mi
         tags.classifier_tags.poor_score = tags.input_tags.positive_only
         return tags
 
-    @with_callbacks
+    @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model.
 
@@ -184,7 +188,7 @@ class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[mi
             total, positive = weights.sum(), weights @ (Y > 0)
             sides = np.maximum([total - positive, positive], np.finfo(float).tiny)
             each = total / (2 * sides)
-            return np.where(Y > 0, each[1], each[0]) * weights[:, None]
+            return np.asarray(np.where(Y > 0, each[1], each[0]) * weights[:, None])
         if self.class_weight is None:
             return weights[:, None]
         if not isinstance(self.class_weight, dict):
@@ -192,7 +196,7 @@ class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[mi
         each = compute_class_weight(self.class_weight, classes=classes, y=classes[labels])
         if each.min() < 0 or not np.isfinite(each).all():
             raise ValueError(f"class_weight={self.class_weight!r} must hold finite numbers >= 0.")
-        return (weights * each[labels])[:, None]
+        return np.asarray((weights * each[labels])[:, None])
 
     def decision_function(self, X: Any) -> Array:
         """Scores w·x + b: one per example for two classes, one per class for more.
@@ -232,7 +236,7 @@ class DropoutRegressor(RegressorMixin, DropoutLinearModel):  # type: ignore[misc
         tags.regressor_tags.poor_score = True
         return tags
 
-    @with_callbacks
+    @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model.
 

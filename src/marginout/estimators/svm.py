@@ -125,7 +125,8 @@ class DropoutSVR(DropoutRegressor):
 
     It minimises
 
-    .. math:: F(w, b) = \tfrac12\|w\|^2 + C \sum_n s_n\, E\max(0,\; |y_n - w\cdot\tilde x_n - b| - \varepsilon),
+    .. math:: F(w, b) = \tfrac12\|w\|^2 +
+              C \sum_n s_n\, E\max(0,\; |y_n - w\cdot\tilde x_n - b| - \varepsilon),
 
     where x̃ is the noisy example and the expectation, over all the noise, is replaced by
     its variational bound or by its value for a normal score. The offset b is neither

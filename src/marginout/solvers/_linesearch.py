@@ -34,9 +34,7 @@ def minimize_line(line: Line, dt: Array, db: Array, precision: float) -> Point:
         slope = line.expand(t + step_t, delta + step_d)
         worse = (slope.value > value + ROUNDING * np.abs(value)) | flat
         if trial and worse.any():
-            safe_t, safe_d, _ = _newton_step(
-                dt, db, *line.majorize(t, delta), line.objective.fit_intercept
-            )
+            safe_t, safe_d, _ = _newton_step(dt, db, *line.majorize(t, delta), line.objective.fit_intercept)
             step_t, step_d = np.where(worse, safe_t, step_t), np.where(worse, safe_d, step_d)
             slope = line.expand(t + step_t, delta + step_d)
         t, delta = t + step_t, delta + step_d

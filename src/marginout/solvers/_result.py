@@ -123,9 +123,7 @@ class Progress:
 
     def result(self) -> Result:
         converged = self._converged | self._stopped
-        return Result(
-            self._W, self._b, self._value, self._gap, converged, self._n_iter, self._history
-        )
+        return Result(self._W, self._b, self._value, self._gap, converged, self._n_iter, self._history)
 
 
 #: How much the suboptimality may exceed its estimate. On real text it stayed below twice.
@@ -137,10 +135,10 @@ def estimate(G: Array, S: Array) -> Array:
 
     D is the diagonal of a matrix above the Hessian, so this is an estimate, not a bound.
     """
-    return SAFETY * 0.5 * np.einsum("dk,dk->k", G, S)
+    return np.asarray(SAFETY * 0.5 * np.einsum("dk,dk->k", G, S))
 
 
 def half_square(G: Array) -> Array:
     """½‖g‖² of every column: how far F can be above its minimum, as F is 1-strongly convex."""
     with np.errstate(over="ignore"):
-        return 0.5 * np.einsum("dk,dk->k", G, G)
+        return np.asarray(0.5 * np.einsum("dk,dk->k", G, G))

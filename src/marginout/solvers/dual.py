@@ -39,7 +39,7 @@ def solve(
     with ThreadPoolExecutor(worker_threads(design.nnz * K)) as pool:
         while True:
             count = min(look, max_iter) - sweeps
-            list(pool.map(lambda descent: descent.sweep(count), descents))
+            list(pool.map(_Descent.sweep, descents, [count] * len(descents)))
             sweeps += count
             W = np.column_stack([descent.w for descent in descents])
             point, gap = certify(objective, W, np.column_stack([descent.beta for descent in descents]))
@@ -102,8 +102,8 @@ class _Descent:
 
     def __init__(self, design: Design, norms: Array, box: Box, centre: float, fit_intercept: bool) -> None:
         self.box, self.w = box, np.zeros(design.d)
-        self._rows: tuple[Any, ...] = design.rows
-        self._sweep = _dual.csr_sweep if len(design.rows) == 3 else _dual.dense_sweep
+        self._rows = design.rows
+        self._sweep: Any = _dual.csr_sweep if len(design.rows) == 3 else _dual.dense_sweep
         self._norms = np.maximum(norms, np.finfo(float).tiny)
         self._rho = PENALTY * float(norms.mean()) if fit_intercept else 0.0
         self.beta = np.zeros(design.n)

@@ -60,9 +60,7 @@ def solve(
         going = progress.unfinished(point, PACK)
         if going is not None:
             objective, point = objective.select(going), point.select(going)
-            G, a, variance, squares = (
-                np.ascontiguousarray(x[:, going]) for x in (G, a, variance, squares)
-            )
+            G, a, variance, squares = (np.ascontiguousarray(x[:, going]) for x in (G, a, variance, squares))
         dW, db = step(objective, point, G, a, variance, squares)
         point = settle_offset(objective, objective.point(point.W + dW, point.b + db), 0.1 * tol)
     return progress.result()
@@ -112,9 +110,7 @@ def _cholesky(
         A = objective.design.gram(a[:, k])
         np.einsum("dd->d", A)[...] += 1.0
         factors.append(cho_factor(A, lower=True, overwrite_a=True, check_finite=False))
-    return _bordered(
-        objective, G, a, point, lambda k, r: cho_solve(factors[k], r, check_finite=False)
-    )
+    return _bordered(objective, G, a, point, lambda k, r: cho_solve(factors[k], r, check_finite=False))
 
 
 def _woodbury(

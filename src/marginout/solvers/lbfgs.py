@@ -1,7 +1,7 @@
 """SciPy's L-BFGS on F, one problem at a time, with the offset optimised away at every point.
 
-The variables are scaled by the root of the majoriser's diagonal. Slower than `ncg`
-(it cannot use the cheap line search), it is a second, independent road to the optimum.
+The variables are scaled by the root of the majoriser's diagonal. Slower than `ncg`, as it
+cannot use the cheap line search, it is a second, independent road to the optimum.
 """
 
 from __future__ import annotations
@@ -23,45 +23,50 @@ def solve(
     progress = Progress(objective.design.d, objective.K, tol, max_iter, monitor)
     for k in range(objective.K):
         progress.active = np.array([k])
-        _solve_one(objective.select(progress.active), W[:, [k]], b[[k]], progress, 0.1 * tol, max_iter)
+        _Run(objective.select(progress.active), W[:, [k]], b[[k]], progress).minimize()
     return progress.result()
 
 
-def _solve_one(
-    objective: Objective, W: Array, b: Array, progress: Progress, precision: float, max_iter: int
-) -> None:
-    point = objective.point(W, b)
-    G = objective.gradient(point)
-    scale = np.sqrt(objective.curvature(point))
-    # One steepest-descent step first: at w = 0 without noise the offset has a kink to sit in.
-    line = objective.line(point, -G / scale**2)
-    slope = -np.einsum("dk,dk->k", G / scale, G / scale)
-    point = minimize_line(line, slope, objective.offset_gradient(point), precision)
-    state = {"point": point, "G": objective.gradient(point), "n": 1}
-    scale = np.sqrt(objective.curvature(point))
+class _Run:
+    """One problem: the point that L-BFGS stands at, and those that it tries."""
 
-    def record(n: int) -> bool:
-        G = state["G"]
-        left = estimate(G, G / scale**2)
-        return progress.record(n, state["point"], half_square(G), left)
+    def __init__(self, objective: Objective, W: Array, b: Array, progress: Progress) -> None:
+        self._objective, self._progress = objective, progress
+        self._precision = 0.1 * progress.tol
+        start = objective.point(W, b)
+        G, D = objective.gradient(start), objective.curvature(start)
+        # One steepest-descent step first: at w = 0 the offset would settle in a kink.
+        slope = -np.einsum("dk,dk->k", G, G / D)
+        offset_slope = objective.offset_gradient(start)
+        self._point = minimize_line(objective.line(start, -G / D), slope, offset_slope, self._precision)
+        self._G = objective.gradient(self._point)
+        self._scale = np.sqrt(objective.curvature(self._point))
+        self._tried: dict[bytes, tuple[Point, Array]] = {}
+        self._iteration = 1
 
-    def fun(u: Array) -> tuple[float, Array]:
-        trial = objective.point((u / scale[:, 0])[:, None], state["point"].b)
-        trial = settle_offset(objective, trial, precision)
-        G = objective.gradient(trial)
-        trials[u.tobytes()] = (trial, G)
-        return float(trial.value[0]), (G / scale)[:, 0]
+    def minimize(self) -> None:
+        if not self._record():
+            return
+        most = self._progress.max_iter
+        options = {"maxiter": most, "maxfun": 20 * most, "maxcor": MEMORY, "gtol": 0.0, "ftol": 0.0}
+        u = (self._point.W * self._scale)[:, 0]
+        minimize(self._try, u, jac=True, method="L-BFGS-B", callback=self._accept, options=options)
+        self._progress.keep(self._point)
 
-    def callback(u: Array) -> None:
-        state["n"] += 1
-        state["point"], state["G"] = trials[u.tobytes()]
-        trials.clear()
-        if not record(state["n"]):
+    def _try(self, u: Array) -> tuple[float, Array]:
+        point = self._objective.point(u[:, None] / self._scale, self._point.b)
+        point = settle_offset(self._objective, point, self._precision)
+        G = self._objective.gradient(point)
+        self._tried[u.tobytes()] = point, G
+        return float(point.value[0]), (G / self._scale)[:, 0]
+
+    def _accept(self, u: Array) -> None:
+        self._iteration += 1
+        self._point, self._G = self._tried[u.tobytes()]
+        self._tried.clear()
+        if not self._record():
             raise StopIteration
 
-    trials: dict[bytes, tuple[Point, Array]] = {}
-    if record(1):
-        options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "maxcor": MEMORY, "gtol": 0.0, "ftol": 0.0}
-        u = (point.W * scale)[:, 0]
-        minimize(fun, u, jac=True, method="L-BFGS-B", callback=callback, options=options)
-        progress.keep(state["point"])
+    def _record(self) -> bool:
+        left = estimate(self._G, self._G / self._scale**2)
+        return self._progress.record(self._iteration, self._point, half_square(self._G), left)

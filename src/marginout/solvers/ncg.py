@@ -12,7 +12,7 @@ import numpy as np
 
 from marginout._objective import Array, Objective
 from marginout.solvers._linesearch import minimize_line
-from marginout.solvers._result import Monitor, Progress, Result, SAFETY, half_square
+from marginout.solvers._result import SAFETY, Monitor, Progress, Result, half_square
 
 #: Iterations after which the preconditioner is renewed: it ages slowly, and costs a third pass.
 RENEW = 6

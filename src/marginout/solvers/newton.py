@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from marginout._objective import Array, Objective, Point
+from marginout._objective import Array, Objective
 from marginout.solvers import dual
 from marginout.solvers._linesearch import minimize_line
 from marginout.solvers._result import Monitor, Progress, Result

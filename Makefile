@@ -1,0 +1,56 @@
+# make demo    train on data inside scikit-learn and show what happens when features die
+# make test    run the tests
+# make bench   compare with peers (needs MARGINOUT_DATA for the real data sets)
+# make lint    ruff and mypy
+# Each sets itself up in .venv: Python >= 3.11, a C compiler, make and a package index are enough.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := $(shell find src -name '*.py' -o -name '*.py[xi]' -o -name 'meson.build') meson.build pyproject.toml
+
+.PHONY: demo test bench lint clean
+
+demo: $(VENV)/.installed
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest
+
+bench: $(VENV)/.bench
+	$(BIN)/python -m benchmarks $(BENCH)
+
+lint: $(VENV)/.lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) build
+
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "marginout needs Python 3.11 or newer as '$(PYTHON)'. Install it (Debian: apt-get install python3"; \
+	  echo "python3-venv python3-dev), or name another one: make PYTHON=/path/to/python3.12 ..."; exit 1; }
+	@command -v $${CC:-cc} >/dev/null 2>&1 || { \
+	  echo "marginout compiles its kernels and found no C compiler '$${CC:-cc}'. Install one (Debian:"; \
+	  echo "apt-get install gcc libc6-dev; macOS: xcode-select --install), or set CC."; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { \
+	  echo "Python's venv module is missing or broken. Install it (Debian: apt-get install python3-venv)."; exit 1; }
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.created $(SOURCES)
+	$(BIN)/python -m pip install --quiet .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet '.[test]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet '.[bench]'
+	@touch $@
+
+$(VENV)/.lint: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet '.[lint]'
+	@touch $@
