@@ -45,7 +45,10 @@ class Slope(NamedTuple):
 
 @dataclass
 class Point:
-    """Weights, offsets, and at each example the score's moments and the loss's slopes in them."""
+    """Weights, offsets, and at each example the score's moments and the loss's slopes in them.
+
+    `offset_left` estimates by how much a better offset would lower F; inf where nobody looked.
+    """
 
     W: Array
     b: Array
@@ -54,6 +57,7 @@ class Point:
     value: Array
     dm: Array
     dv: Array
+    offset_left: Array
 
     def select(self, columns: NDArray[np.intp]) -> Point:
         """The same point for some of the problems."""
@@ -158,7 +162,7 @@ class Objective:
             jet = self.loss.jet(m[rows], v[rows], self.Y[rows])
             value += self._weighted_sum(jet.value, rows)
             dm[rows], dv[rows] = jet.dm, jet.dv
-        return Point(W, b, m, v, value, dm, dv)
+        return Point(W, b, m, v, value, dm, dv, np.full(self.K, np.inf))
 
     def _weighted_sum(self, values: Array, rows: slice) -> Array:
         """Σ_n s_nk · values_nk over some rows, (K,)."""
@@ -208,11 +212,11 @@ class Line:
             _plane.majorizer(objective.weights[rows], gamma, self._a[rows], self._e[rows], sums)
         return self._pp + sums[0], sums[1], sums[2]
 
-    def move(self, t: Array, delta: Array, value: Array) -> Point:
+    def move(self, t: Array, delta: Array, value: Array, offset_left: Array) -> Point:
         """The point at the step that was expanded last."""
         m, v = self._moments(t, delta, slice(None))
         W = self.start.W if self._P is None else self.start.W + t * self._P
-        return Point(W, self.start.b + delta, m, v, value, self._dm, self._dv)
+        return Point(W, self.start.b + delta, m, v, value, self._dm, self._dv, offset_left)
 
     def _moments(self, t: Array, delta: Array, rows: slice) -> tuple[Array, Array]:
         start, a, c, e = self.start, self._a[rows], self._c[rows], self._e[rows]

@@ -1,22 +1,23 @@
 """The best step along a direction, together with the best offset: Newton in two variables.
 
 F is convex in (t, δ), and a trial costs O(n) because the line already holds what X has
-to say. The first step is the majoriser's, which cannot go up; Newton steps follow, and
-one that goes up is replaced by the majoriser's step from the same place.
+to say. The first step is the majoriser's, which cannot go up; Newton steps follow. A
+step that goes up is shortened to where its slope, by the secant rule, is zero.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from marginout._objective import Array, Line, Objective, Point
+from marginout._objective import Array, Line, Objective, Point, Slope
 
 #: A step is good once the slope along the direction has fallen to this fraction of its start.
 SLOPE = 0.1
-TRIALS = 10
+TRIALS = 40
 #: F is known to this fraction of itself: a smaller rise is none.
 ROUNDING = 1e-14
+#: Longest step of the offset, in units of the loss's scale.
+LONGEST = 10.0
 #: A Hessian whose offset direction is flatter than this, relatively, is not inverted.
 FLAT = 1e-12
 
@@ -26,38 +27,29 @@ def minimize_line(line: Line, dt: Array, db: Array, precision: float) -> Point:
 
     `precision` is the suboptimality, as a fraction of F, that the offset may keep.
     """
-    t = delta = np.zeros_like(dt)
-    value, steepest = line.start.value, np.abs(dt)
-    hessian = line.majorize(t, delta)
-    for trial in range(TRIALS):
-        step_t, step_d, flat = _newton_step(dt, db, *hessian, line.objective.fit_intercept)
-        slope = line.expand(t + step_t, delta + step_d)
-        worse = (slope.value > value + ROUNDING * np.abs(value)) | flat
-        if trial and worse.any():
-            safe_t, safe_d, _ = _newton_step(dt, db, *line.majorize(t, delta), line.objective.fit_intercept)
-            step_t, step_d = np.where(worse, safe_t, step_t), np.where(worse, safe_d, step_d)
-            slope = line.expand(t + step_t, delta + step_d)
-        t, delta = t + step_t, delta + step_d
-        value, dt, db = slope.value, slope.dt, slope.db
-        offset_left = 0.5 * db * db / np.maximum(slope.dbb, FLAT) if line.objective.fit_intercept else 0.0
-        if np.all((np.abs(dt) <= SLOPE * steepest) & (offset_left <= precision * value)):
+    objective = line.objective
+    zero = np.zeros_like(dt)
+    t = delta = zero
+    base = Slope(line.start.value, dt, db, *line.majorize(zero, zero))
+    steepest = SLOPE * np.abs(dt)
+    step_t, step_d = _newton_step(base, objective)
+    for _ in range(TRIALS):
+        trial = line.expand(t + step_t, delta + step_d)
+        up = trial.value > base.value + ROUNDING * np.abs(base.value)
+        t, delta = np.where(up, t, t + step_t), np.where(up, delta, delta + step_d)
+        before = base.dt * step_t + base.db * step_d
+        after = trial.dt * step_t + trial.db * step_d
+        base = Slope(*(np.where(up, old, new) for old, new in zip(base, trial, strict=True)))
+        left = _offset_left(base, objective)
+        good = (np.abs(base.dt) <= steepest) & (left <= precision * base.value)
+        if np.all(good & ~up):
             break
-        hessian = slope.dtt, slope.dtb, slope.dbb
-    return line.move(t, delta, value)
-
-
-def _newton_step(
-    dt: Array, db: Array, dtt: Array, dtb: Array, dbb: Array, fit_intercept: bool
-) -> tuple[Array, Array, NDArray[np.bool_]]:
-    """−H⁻¹g for each problem, without the offset where H is flat in it; and where it is."""
-    # P = 0 leaves no curvature in t, and no slope either.
-    dtt = np.where(dtt > 0, dtt, 1.0)
-    if not fit_intercept:
-        return -dt / dtt, np.zeros_like(dt), np.zeros(len(dt), dtype=bool)
-    schur = dbb - dtb * (dtb / dtt)
-    flat = ~((schur > FLAT * dbb) & (schur > 1e-100))
-    step_d = np.where(flat, 0.0, -(db - dtb * (dt / dtt)) / np.where(flat, 1.0, schur))
-    return -(dt + dtb * step_d) / dtt, step_d, flat
+        shorter = np.clip(before / np.where(after > before, before - after, -1.0), 0.05, 0.5)
+        newton_t, newton_d = _newton_step(base, objective)
+        step_t, step_d = np.where(up, shorter * step_t, newton_t), np.where(up, shorter * step_d, newton_d)
+    else:
+        line.expand(t, delta)
+    return line.move(t, delta, base.value, left)
 
 
 def settle_offset(objective: Objective, point: Point, precision: float) -> Point:
@@ -66,3 +58,27 @@ def settle_offset(objective: Objective, point: Point, precision: float) -> Point
         return point
     line = objective.line(point, None)
     return minimize_line(line, np.zeros(objective.K), objective.offset_gradient(point), precision)
+
+
+def _offset_left(slope: Slope, objective: Objective) -> Array:
+    """By how much, about, a better offset would lower F: half the step times the slope."""
+    if not objective.fit_intercept:
+        return np.zeros_like(slope.db)
+    longest = LONGEST * objective.loss.scale
+    return 0.5 * np.abs(slope.db) * np.minimum(np.abs(slope.db) / np.maximum(slope.dbb, 1e-100), longest)
+
+
+def _newton_step(slope: Slope, objective: Objective) -> tuple[Array, Array]:
+    """−H⁻¹g for each problem, with a step of the offset that is not too long."""
+    # P = 0 leaves no curvature in t, and no slope either.
+    dtt = np.where(slope.dtt > 0, slope.dtt, 1.0)
+    if not objective.fit_intercept:
+        return -slope.dt / dtt, np.zeros_like(slope.dt)
+    longest = LONGEST * objective.loss.scale
+    schur = slope.dbb - slope.dtb * (slope.dtb / dtt)
+    flat = schur <= FLAT * slope.dbb
+    reduced = slope.db - slope.dtb * (slope.dt / dtt)
+    with np.errstate(over="ignore"):
+        wanted = np.where(flat, 0.0, -reduced / np.maximum(np.where(flat, 1.0, schur), 1e-100))
+    step_d = np.clip(wanted, -longest, longest)
+    return -(slope.dt + slope.dtb * step_d) / dtt, step_d

@@ -76,8 +76,9 @@ class Progress:
         """Note the active problems' state; whether to go on.
 
         `gap` bounds the suboptimality from above, `left` estimates it. A problem has
-        converged once `left` is at most `tol`·F.
+        converged once `left`, and what a better offset would bring, is at most `tol`·F.
         """
+        left = left + point.offset_left
         active = self.active
         self._value[active], self._gap[active], self._left[active] = point.value, gap, left
         self._n_iter = max(self._n_iter, iteration)

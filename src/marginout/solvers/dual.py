@@ -62,6 +62,7 @@ def certify(objective: Objective, W: Array, beta: Array) -> tuple[Point, Array]:
         b = np.array([_best_offset(box, scores[:, k]) for k, box in enumerate(boxes)])
         beta = np.column_stack([_balanced(beta[:, k]) for k in range(K)])
     point = objective.evaluate(W, b, scores + b, np.full_like(scores, objective.floor))
+    point.offset_left[:] = 0.0
     W = design.pullback(np.zeros((design.d, K)), beta, np.zeros_like(beta))
     linear = [box.target @ beta[:, k] - box.epsilon * np.abs(beta[:, k]).sum() for k, box in enumerate(boxes)]
     return point, np.maximum(point.value - np.array(linear) + 0.5 * np.einsum("dk,dk->k", W, W), 0.0)

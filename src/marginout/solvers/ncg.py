@@ -8,6 +8,8 @@ problems converge.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from marginout._objective import Array, Objective
@@ -60,5 +62,5 @@ def solve(
         line = objective.line(point, P)
         point = minimize_line(line, slope, objective.offset_gradient(point), 0.1 * tol)
         if (iteration + 1) % REFRESH == 0:
-            point = objective.point(point.W, point.b)
+            point = replace(objective.point(point.W, point.b), offset_left=point.offset_left)
     return progress.result()

@@ -1,0 +1,1 @@
+"""Benchmarks of marginout beside its peers: `python -m benchmarks`."""

@@ -1,0 +1,182 @@
+"""How the numbers are taken: interleaved times, distance to the optimum, test error, peak memory."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import resource
+import sys
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import psutil  # type: ignore[import-untyped]
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
+
+from benchmarks.peers import PEERS, Make, Peer
+from benchmarks.problems import Problem
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One runner of a race."""
+
+    peer: Peer
+    C: float
+    rate: float = 0.0
+    threads: int = 1
+
+    def make(self, seed: int) -> Any:
+        """The estimator; those that draw random numbers draw from this seed."""
+        estimator = self.peer.make(self.C, self.rate)
+        if "random_state" in estimator.get_params():
+            estimator.set_params(random_state=seed)
+        return estimator
+
+
+@dataclass
+class Outcome:
+    """The fits of one runner: their times, their models, and whether every one converged."""
+
+    entry: Entry
+    seconds: list[float] = field(default_factory=list)
+    models: list[Any] = field(default_factory=list)
+    converged: bool = True
+
+    @property
+    def time(self) -> float:
+        return median(self.seconds)
+
+    @property
+    def n_iter(self) -> int:
+        return int(np.max(self.models[-1].n_iter_))
+
+
+def race(problem: Problem, entries: Sequence[Entry], repeats: int) -> list[Outcome]:
+    """Time the fits of all entries, alternating between them.
+
+    Every round fits each entry once, so that a busy moment of the machine falls on all of
+    them; the order turns by one from round to round, so that none always runs in another's
+    wake. Threads are limited, and garbage collected, outside of the time.
+    """
+    outcomes = [Outcome(entry) for entry in entries]
+    for seed in range(repeats):
+        shift = seed % len(outcomes)
+        for outcome in outcomes[shift:] + outcomes[:shift]:
+            model = outcome.entry.make(seed)
+            with threadpool_limits(limits=outcome.entry.threads), _convergence() as late:
+                gc.collect()
+                start = time.perf_counter()
+                model.fit(problem.X, problem.y)
+                outcome.seconds.append(time.perf_counter() - start)
+            outcome.models.append(model)
+            outcome.converged &= not late
+    return outcomes
+
+
+@contextmanager
+def _convergence() -> Any:
+    """Collects convergence warnings in a list; lets all others through."""
+    late: list[Any] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield late
+    for warning in caught:
+        if issubclass(warning.category, ConvergenceWarning):
+            late.append(warning)
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+
+
+class Optima:
+    """The least values of the functions that peers minimise on one problem, each found once."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._known: dict[tuple[Make, float, float], float] = {}
+
+    def suboptimality(self, outcome: Outcome) -> float | None:
+        """F at the last fit / F at a tight solve − 1; None where F is not known."""
+        peer, C = outcome.entry.peer, outcome.entry.C
+        if peer.objective is None or peer.tight is None:
+            return None
+        rate = outcome.entry.rate if peer.noisy else 0.0
+        key = peer.tight, C, rate
+        if key not in self._known:
+            with _convergence():
+                model = peer.tight(C, rate).fit(self._problem.X, self._problem.y)
+            self._known[key] = self._value(peer, model, C)
+        return self._value(peer, outcome.models[-1], C) / self._known[key] - 1
+
+    def _value(self, peer: Peer, model: Any, C: float) -> float:
+        assert peer.objective is not None
+        own = hasattr(model, "objective_")  # a tight marginout solve stands in for a peer's own
+        return float(model.objective_ if own else peer.objective(model, C, self._problem.X, self._problem.y))
+
+
+def scores_on_test(problem: Problem, outcome: Outcome) -> list[float]:
+    """Accuracy, or R² of a regression, of every fit on the test data."""
+    return [float(model.score(problem.X_test, problem.y_test)) for model in outcome.models]
+
+
+def peak_memory(load: Callable[[], Problem], entry: Entry) -> tuple[int, int]:
+    """Bytes that a fit needs on top of its data, at its peak, and the bytes of X.
+
+    Runs in a fresh process. `load` must be picklable, and the peer one of PEERS.
+    """
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(_fit_alone, load, entry.peer.name, entry.C, entry.rate, entry.threads).result()
+
+
+def _fit_alone(
+    load: Callable[[], Problem], name: str, C: float, rate: float, threads: int
+) -> tuple[int, int]:
+    problem, entry = load(), Entry(PEERS[name], C, rate, threads)
+    few = problem.thin(200)
+    with threadpool_limits(limits=threads), _convergence():
+        entry.make(0).fit(few.X, few.y)  # what is imported or built at the first fit
+        model = entry.make(0)
+        return peak_growth(lambda: model.fit(problem.X, problem.y)), problem.input_bytes
+
+
+def peak_growth(work: Callable[[], Any]) -> int:
+    """Highest memory of this process while `work` runs, less its memory before.
+
+    The start is what is resident, not the earlier peak, or a peak while loading would hide
+    the fit's own; where the system cannot forget that peak, the answer is an upper bound.
+    """
+    gc.collect()
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)  # or the fit could live in memory that loading left behind
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")  # Linux: forget the peak
+    before = psutil.Process().memory_info().rss
+    kept = work()
+    growth = _peak() - int(before)
+    del kept
+    return growth
+
+
+def _peak() -> int:
+    """Peak resident bytes of this process.
+
+    Linux's ru_maxrss starts at the peak of the *parent* of a spawned process and never
+    falls: after a large section it would report that a fit needs nothing. VmHWM is the
+    process's own.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return 1024 * int(line.split()[1])
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -1,0 +1,144 @@
+"""The problems: real data from the folder in MARGINOUT_DATA, scikit-learn's own, and generated ones."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
+from sklearn.preprocessing import normalize, scale
+
+DATA = "MARGINOUT_DATA"
+DOMAINS = ("books", "dvd", "electronics", "kitchen")
+
+
+class DataMissingError(Exception):
+    """A data file that is not there; the section that needs it is skipped."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Train and test data. X is CSR or dense; generated problems have no test data."""
+
+    name: str
+    X: Any
+    y: Any
+    X_test: Any = None
+    y_test: Any = None
+
+    @property
+    def nnz(self) -> int:
+        return int(self.X.nnz if sp.issparse(self.X) else self.X.size)
+
+    @property
+    def input_bytes(self) -> int:
+        """The bytes of X as it is handed to fit."""
+        if sp.issparse(self.X):
+            return int(self.X.data.nbytes + self.X.indices.nbytes + self.X.indptr.nbytes)
+        return int(self.X.nbytes)
+
+    def thin(self, rows: int | None) -> Problem:
+        """The same with so many training rows, evenly spread, and the test rows of the classes they have."""
+        if rows is None or rows >= self.X.shape[0]:
+            return self
+        chosen = np.linspace(0, self.X.shape[0] - 1, rows).astype(int)
+        return _known_classes(replace(self, X=self.X[chosen], y=self.y[chosen]))
+
+
+def amazon(domain: str) -> Problem:
+    """Reviews of one product domain as counts of 5,000 words and bigrams; 2,000 to train on."""
+    X, z = _csr(f"amazon_{domain}_5000.npz")
+    return _split(domain, X, z["y"], z["split"] == 0)
+
+
+def reuters() -> Problem:
+    """Reuters-21578 as term counts: the 58 of its 65 classes that occur in the training half."""
+    X, z = _csr("reuters21578_65.npz")
+    return _known_classes(_split("reuters", X, z["y"], z["split"] == 0))
+
+
+def mnist() -> Problem:
+    """60,000 + 10,000 digits of 784 pixels in [0, 1], dense float32."""
+    with np.load(_file("mnist.npz")) as z:
+        images = {name: z[name].reshape(-1, 784).astype(np.float32) for name in ("X_train", "X_test")}
+        for X in images.values():
+            X /= 255
+        return Problem("mnist", images["X_train"], z["y_train"], images["X_test"], z["y_test"])
+
+
+def hotel(seed: int = 0) -> Problem:
+    """5,000 hotel reviews, log counts of 12,000 words, rows of length one; the rating from half of them."""
+    X, z = _csr("hotel_reviews_bow.npz")
+    np.log1p(X.data, out=X.data)
+    train = np.zeros(X.shape[0], dtype=bool)
+    train[np.random.default_rng(seed).permutation(X.shape[0])[: X.shape[0] // 2]] = True
+    return _split("hotel", normalize(X), z["rating"].astype(np.float64), train)
+
+
+def bundled(name: str, seed: int = 0) -> Problem:
+    """scikit-learn's own small data, half to train on: breast_cancer, digits or diabetes."""
+    loaders = {"breast_cancer": load_breast_cancer, "digits": load_digits, "diabetes": load_diabetes}
+    X, y = loaders[name](return_X_y=True)
+    X = X / 16 if name == "digits" else scale(X)
+    train = np.random.default_rng(seed).random(len(y)) < 0.5
+    return _split(name, X, y, train)
+
+
+def sparse(n: int, d: int, row_nnz: int, seed: int = 0) -> Problem:
+    """CSR rows of length one with about row_nnz entries, popular features first, and a noisy teacher."""
+    rng = np.random.default_rng(seed)
+    columns = (d * rng.random((n, row_nnz)) ** 2).astype(np.int32)
+    values = rng.exponential(size=n * row_nnz)
+    indptr = np.arange(0, n * row_nnz + 1, row_nnz, dtype=np.int32 if n * row_nnz < 2**31 else np.int64)
+    X = sp.csr_matrix((values, columns.ravel(), indptr), shape=(n, d))
+    X.sum_duplicates()
+    normalize(X, copy=False)
+    return Problem(f"sparse {n}x{d}x{row_nnz}", X, _teach(X, rng))
+
+
+def dense(n: int, d: int, seed: int = 0) -> Problem:
+    """Normal float32 features and a noisy teacher."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d), dtype=np.float32)
+    X /= np.float32(np.sqrt(d))
+    return Problem(f"dense {n}x{d}", X, _teach(X, rng))
+
+
+def _teach(X: Any, rng: np.random.Generator) -> Any:
+    """Labels ±1 by a random direction, a third of whose score is noise."""
+    score = X @ rng.standard_normal(X.shape[1]).astype(X.dtype)
+    return np.where(score + 0.5 * score.std() * rng.standard_normal(len(score)) > 0, 1, -1)
+
+
+def _file(name: str) -> Path:
+    folder = os.environ.get(DATA)
+    if not folder:
+        raise DataMissingError(f"{name} is needed: set {DATA} to the folder that holds it")
+    path = Path(folder) / name
+    if not path.is_file():
+        raise DataMissingError(f"{name} is not in the folder that {DATA} names")
+    return path
+
+
+def _csr(name: str) -> tuple[Any, dict[str, Any]]:
+    """A stored CSR matrix as float64, and what is stored beside it."""
+    with np.load(_file(name)) as z:
+        arrays = dict(z)
+    parts = arrays["data"].astype(np.float64), arrays["indices"], arrays["indptr"]
+    return sp.csr_matrix(parts, shape=tuple(arrays["shape"])), arrays
+
+
+def _split(name: str, X: Any, y: Any, train: Any) -> Problem:
+    return Problem(name, X[train], y[train], X[~train], y[~train])
+
+
+def _known_classes(problem: Problem) -> Problem:
+    """Without the test rows of classes that training never sees."""
+    if problem.X_test is None or problem.y.dtype.kind == "f":
+        return problem
+    known = np.isin(problem.y_test, problem.y)
+    return replace(problem, X_test=problem.X_test[known], y_test=problem.y_test[known])

@@ -1,0 +1,164 @@
+"""Rows, aligned tables, CSV files, and the line that says where the numbers come from."""
+
+from __future__ import annotations
+
+import csv
+import os
+import platform
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_info
+
+from benchmarks.measure import Optima, Outcome, scores_on_test
+from benchmarks.problems import Problem
+
+
+@dataclass
+class Row:
+    """One line of a section's table and CSV; what a section does not measure stays None.
+
+    time_s is the median, ratio_to_peer is time_s over the time of the entry named `peer`
+    in the same race, suboptimality is F/min F − 1, memory is in MB of 1e6 bytes.
+    """
+
+    problem: str
+    model: str
+    C: float | None = None
+    rate: float | None = None
+    threads: int | None = None
+    repeats: int | None = None
+    time_s: float | None = None
+    peer: str | None = None
+    ratio_to_peer: float | None = None
+    suboptimality: float | None = None
+    test_error: float | None = None
+    test_error_sd: float | None = None
+    r2: float | None = None
+    n_iter: int | None = None
+    converged: bool | None = None
+    n: int | None = None
+    d: int | None = None
+    nnz: int | None = None
+    input_mb: float | None = None
+    peak_mb: float | None = None
+    peak_over_input: float | None = None
+
+
+@dataclass
+class Report:
+    """What a section hands back: its rows and its headline numbers."""
+
+    rows: list[Row] = field(default_factory=list)
+    summary: dict[str, float] = field(default_factory=dict)
+
+
+COLUMNS = [column.name for column in fields(Row)]
+
+
+def row(
+    problem: Problem,
+    outcome: Outcome,
+    against: Outcome | None = None,
+    optima: Optima | None = None,
+    **more: Any,
+) -> Row:
+    """The row of an outcome; ratios against another outcome, precision where optima are given."""
+    entry = outcome.entry
+    line = Row(
+        problem=problem.name,
+        model=entry.peer.name,
+        C=entry.C,
+        rate=entry.rate if entry.peer.noisy else None,
+        threads=entry.threads,
+        repeats=len(outcome.seconds),
+        time_s=outcome.time,
+        n_iter=outcome.n_iter,
+        converged=outcome.converged,
+        **more,
+    )
+    if against is not None and against is not outcome:
+        line.peer = against.entry.peer.name
+        line.ratio_to_peer = outcome.time / against.time
+    if optima is not None:
+        line.suboptimality = optima.suboptimality(outcome)
+    if problem.X_test is not None:
+        scores = np.array(scores_on_test(problem, outcome))
+        if problem.y.dtype.kind == "f":
+            line.r2 = float(scores.mean())
+        else:
+            line.test_error, line.test_error_sd = float(1 - scores.mean()), float(scores.std())
+    return line
+
+
+def geometric_mean(values: Iterable[float | None]) -> float:
+    return float(np.exp(np.mean(np.log([value for value in values if value is not None]))))
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Aligned text: the columns that hold something."""
+    used = [name for name in COLUMNS if any(getattr(line, name) is not None for line in rows)]
+    cells = [used, *([_text(getattr(line, name)) for name in used] for line in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    texts = [index < 2 for index in range(len(used))]  # problem and model are flush left
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if left else cell.rjust(width)
+            for cell, width, left in zip(line, widths, texts, strict=True)
+        ).rstrip()
+        for line in cells
+    )
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def show(report: Report) -> None:
+    """Print a section's table and its headline numbers."""
+    print(table(report.rows))
+    width = max(map(len, report.summary), default=0)
+    for name, value in report.summary.items():
+        print(f"  {name.ljust(width)}  {value:.4g}")
+    print(flush=True)
+
+
+def write(report: Report, section: str, folder: Path) -> None:
+    """section.csv with the rows, and section_summary.csv with the headline numbers if there are any."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{section}.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        writer.writerows(asdict(line) for line in report.rows)
+    if report.summary:
+        with (folder / f"{section}_summary.csv").open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([("measure", "value"), *report.summary.items()])
+
+
+def environment() -> str:
+    """The machine, its load, the versions and the thread pools."""
+    packages = ("marginout", "scikit-learn", "numpy", "scipy")
+    versions = ", ".join(f"{name} {version(name)}" for name in packages)
+    pools = sorted({f"{pool['internal_api']} {pool['num_threads']}" for pool in threadpool_info()})
+    load = f"load {os.getloadavg()[0]:.2f}, " if hasattr(os, "getloadavg") else ""
+    return (
+        f"{_processor()}, {os.cpu_count()} CPUs, {load}Python {platform.python_version()}, {versions}; "
+        f"threads available: {', '.join(pools)}; threads used: the column `threads`"
+    )
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()

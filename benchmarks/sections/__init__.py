@@ -1,0 +1,31 @@
+"""One module per section, each with `run(options) -> Report`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from benchmarks.options import Options
+from benchmarks.report import Report
+from benchmarks.sections import (
+    accuracy,
+    amazon,
+    bundled,
+    explicit,
+    hotel,
+    memory,
+    mnist,
+    reuters,
+    scaling,
+)
+
+SECTIONS: dict[str, Callable[[Options], Report]] = {
+    "bundled": bundled.run,
+    "amazon": amazon.run,
+    "explicit": explicit.run,
+    "reuters": reuters.run,
+    "mnist": mnist.run,
+    "hotel": hotel.run,
+    "scaling": scaling.run,
+    "memory": memory.run,
+    "accuracy": accuracy.run,
+}

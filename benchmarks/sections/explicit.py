@@ -1,0 +1,28 @@
+"""Corrupted copies made and stacked, against the noise integrated out: Amazon books."""
+
+from __future__ import annotations
+
+from benchmarks import problems
+from benchmarks.measure import Entry, race
+from benchmarks.options import Options
+from benchmarks.peers import SVC, explicit
+from benchmarks.report import Report, row
+
+#: Where each does well: with the plain hinge a larger C overfits, whatever the number of copies.
+CELLS = ((0.1, 0.5), (0.01, 0.5))
+
+
+def run(options: Options) -> Report:
+    """M = 16 and 256 copies over as many seeds as there are slow repeats, one thread."""
+    report = Report()
+    problem = problems.amazon("books").thin(options.rows(500))
+    for C, rate in options.few(CELLS):
+        copies = (2, 4) if options.quick else (16, 256)
+        entries = [Entry(SVC, C, rate), *(Entry(explicit(count), C, rate) for count in copies)]
+        outcomes = race(problem, entries, options.slow_repeats)
+        rows = [row(problem, outcome, outcomes[0]) for outcome in outcomes]
+        report.rows += rows
+        for line in rows[1:]:
+            cell = f"{line.model}, C {C}, rate {rate}"
+            report.summary[f"{cell}: time ratio to {SVC.name}"] = line.ratio_to_peer or 0.0
+    return report

@@ -1,0 +1,28 @@
+"""MNIST, 60,000 x 784 dense float32, ten classes."""
+
+from __future__ import annotations
+
+from benchmarks import problems
+from benchmarks.measure import Entry, Optima, race
+from benchmarks.options import Options
+from benchmarks.peers import LINEAR_SVC, SVC
+from benchmarks.report import Report, row
+
+C = 0.01
+RATES = (0.5, 0.3)
+
+
+def run(options: Options) -> Report:
+    """DropoutSVC on one and two threads against LinearSVC."""
+    report = Report()
+    problem = problems.mnist().thin(options.rows(2000))
+    optima = Optima(problem)
+    entries = [Entry(SVC, C, rate, threads) for rate in RATES for threads in options.threads]
+    *ours, plain = race(problem, [*entries, Entry(LINEAR_SVC, C)], options.slow_repeats)
+    for outcome in ours:
+        line = row(problem, outcome, plain, optima)
+        report.rows.append(line)
+        name = f"{SVC.name} on {line.threads}, rate {line.rate} / LinearSVC: time ratio"
+        report.summary[name] = line.ratio_to_peer or 0.0
+    report.rows.append(row(problem, plain))
+    return report

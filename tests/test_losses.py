@@ -1,0 +1,451 @@
+"""Losses against mpmath, quadrature, enumeration of masks, and the inequalities that they promise."""
+
+from itertools import product
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import integrate
+
+from marginout import losses
+from marginout.losses import EpsilonInsensitive, Hinge, Logistic, LogisticGaussian, Quadratic
+from marginout.noise import Deletion, Dropout
+
+SCORES = np.array([-1e6, -300.0, -30.0, -3.0, -1.0, -0.2, -1e-8, 0.0, 1e-3, 0.5, 1.0, 2.5, 12.0, 80.0, 1e6])
+VARIANCES = np.array([0.0, 1e-300, 1e-40, 1e-12, 1e-6, 1e-3, 0.1, 1.0, 7.0, 300.0, 1e5, 1e9, 1e12])
+GRID = np.array(list(product(SCORES, VARIANCES)))
+
+CLASSIFICATION = [
+    Hinge(),
+    Hinge(margin=2.5),
+    Hinge(expectation="gaussian"),
+    Hinge(margin=0.3, expectation="gaussian"),
+    Logistic(),
+    LogisticGaussian(),
+]
+REGRESSION = [
+    EpsilonInsensitive(0.1),
+    EpsilonInsensitive(0.0),
+    EpsilonInsensitive(1.0, expectation="gaussian"),
+    EpsilonInsensitive(0.0, expectation="gaussian"),
+    Quadratic(),
+]
+CASES = [(loss, y) for loss in CLASSIFICATION for y in (-1.0, 1.0)]
+CASES += [(loss, y) for loss in REGRESSION for y in (-0.75, 2.0)]
+
+
+def gaussian(loss):
+    """Whether a loss is the expectation of a normal score."""
+    absolute = getattr(loss, "_abs", None)
+    return isinstance(loss, LogisticGaussian) or (absolute is losses._abs_gaussian)
+
+
+def label(value):
+    """A readable test name."""
+    if not isinstance(value, losses.Loss):
+        return None
+    number = getattr(value, "margin", getattr(value, "epsilon", ""))
+    return f"{type(value).__name__}{number}{'-gaussian' * gaussian(value)}"
+
+
+CLOSED = [case for case in CASES if not isinstance(case[0], LogisticGaussian)]
+INTEGRALS = [case for case in CASES if gaussian(case[0])]
+cases = pytest.mark.parametrize(("loss", "y"), CASES, ids=label)
+
+
+def jet(loss, m, v, y):
+    """The jet at points given as plain numbers or arrays, nothing in it broken."""
+    m, v = np.broadcast_arrays(np.asarray(m, float), np.asarray(v, float))
+    result = loss.jet(m.copy(), v.copy(), np.full(m.shape, float(y)))
+    assert all(np.isfinite(part).all() and part.shape == m.shape for part in result)
+    return result
+
+
+def plain(loss, m, y):
+    """The loss without noise."""
+    if isinstance(loss, Hinge):
+        return np.maximum(0.0, loss.margin - y * m)
+    if isinstance(loss, EpsilonInsensitive):
+        return np.maximum(0.0, np.abs(y - m) - loss.epsilon)
+    if isinstance(loss, Quadratic):
+        return 0.5 * (y - m) ** 2
+    return np.logaddexp(0.0, -y * m)
+
+
+def exact(loss, m, v, y):
+    """φ(m, v; y) as MATH.md prints it, in mpmath's arithmetic."""
+    if isinstance(loss, Hinge):
+        z = loss.margin - y * m
+        return (z + mean_abs(loss, z, v)) / 2
+    if isinstance(loss, EpsilonInsensitive):
+        low, high = y - m - loss.epsilon, y - m + loss.epsilon
+        return (mean_abs(loss, low, v) + mean_abs(loss, high, v)) / 2 - loss.epsilon
+    if isinstance(loss, Logistic):
+        return mp.log(2 * mp.cosh(mp.sqrt(m * m + v) / 2)) - y * m / 2
+    return ((y - m) ** 2 + v) / 2
+
+
+def mean_abs(loss, z, v):
+    """√(z² + v), or E|ζ| of a normal ζ, in mpmath's arithmetic."""
+    if not gaussian(loss):
+        return mp.sqrt(z * z + v)
+    if v == 0 or z * z > 1e6 * v:
+        return abs(z)  # the rest is below exp(-5e5)
+    s = mp.sqrt(v)
+    return z * mp.erf(z / s / mp.sqrt(2)) + 2 * s * mp.npdf(z / s)
+
+
+# ---------------------------------------------------------------------------------------- values
+
+
+@pytest.mark.parametrize(("loss", "y"), CLOSED, ids=label)
+def test_value_is_the_formula_at_high_precision(loss, y):
+    """value against 60 digits of mpmath, to a relative 1e-12 even where everything cancels."""
+    with mp.workdps(60):
+        wanted = [float(exact(loss, mp.mpf(m), mp.mpf(v), mp.mpf(y))) for m, v in GRID]
+    got = jet(loss, *GRID.T, y).value
+    # Below √TINY nothing is promised: a variance of 1e-300 may count as none.
+    np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-99 if epsilon_free(loss) else 1e-15)
+    np.testing.assert_array_equal(loss.value(*GRID.T, np.full(len(GRID), y)), got)
+
+
+def epsilon_free(loss):
+    """Whether the arguments of the absolute values are exact on the grid."""
+    return not isinstance(loss, EpsilonInsensitive) or loss.epsilon in (0.0, 1.0)
+
+
+def normal_mean(function, m, s, kinks):
+    """E function(m + s·ξ), ξ ~ N(0, 1), by adaptive quadrature between the kinks."""
+    edges = sorted({-38.0, -6.0, -2.0, 0.0, 2.0, 6.0, 38.0, *np.clip((np.asarray(kinks) - m) / s, -38, 38)})
+    return sum(
+        integrate.quad(
+            lambda x: function(m + s * x) * np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi),
+            *edge,
+            epsabs=1e-13,
+            epsrel=1e-12,
+            limit=200,
+        )[0]
+        for edge in zip(edges[:-1], edges[1:], strict=True)
+    )
+
+
+@pytest.mark.parametrize(("loss", "y"), INTEGRALS, ids=label)
+def test_gaussian_value_is_an_integral(loss, y):
+    """value against quadrature of the plain loss times the normal density, to 1e-8 and better."""
+    points = np.array(
+        list(product([-300.0, -8.0, -1.3, 0.0, 0.4, 3.0, 40.0], [1e-8, 1e-2, 0.5, 9.0, 1e3, 1e6]))
+    )
+    kinks = {
+        Hinge: lambda: [loss.margin * y],
+        EpsilonInsensitive: lambda: [y - loss.epsilon, y + loss.epsilon],
+        LogisticGaussian: lambda: [-40.0, -5.0, 0.0, 5.0, 40.0],
+    }[type(loss)]()
+    wanted = [normal_mean(lambda s: plain(loss, s, y), m, np.sqrt(v), kinks) for m, v in points]
+    np.testing.assert_allclose(jet(loss, *points.T, y).value, wanted, rtol=1e-9, atol=2e-10)
+
+
+@pytest.mark.parametrize(
+    ("m", "v"), [(0.0, 1e-12), (1.5, 0.3), (-4.0, 25.0), (60.0, 1e3), (5.0, 1e12), (-1e6, 1e12), (12.0, 0.0)]
+)
+def test_logistic_gaussian_is_accurate_in_every_derivative(m, v):
+    """All six parts against mpmath: φ_v = ½E f'', φ_mv = ½E f''', φ_vv = ¼E f'''' of f = log(1 + e^-s)."""
+    expected = [softplus_mean(mp.mpf(-m), mp.mpf(v), order) for order in range(5)]
+    wanted = [expected[0], -expected[1], expected[2] / 2, expected[2], -expected[3] / 2, expected[4] / 4]
+    got = jet(LogisticGaussian(), [m], [v], 1.0)
+    np.testing.assert_allclose(np.ravel(got), np.array(wanted, float), rtol=1e-9, atol=5e-9)
+
+
+def softplus_mean(z, v, order):
+    """E of a derivative of log(1 + e^ζ), ζ ~ N(z, v): the kinked part in closed form, the rest integrated."""
+    s = mp.sqrt(v)
+    sigmoid = lambda u: 1 / (1 + mp.exp(-u))  # noqa: E731
+    slope = lambda u: sigmoid(u) * sigmoid(-u)  # noqa: E731
+    smooth = [
+        lambda u: mp.log1p(mp.exp(-abs(u))),
+        lambda u: -mp.sign(u) * sigmoid(-abs(u)),
+        slope,
+        lambda u: slope(u) * (1 - 2 * sigmoid(u)),
+        lambda u: slope(u) * (1 - 6 * slope(u)),
+    ][order]
+    if v == 0:
+        return smooth(z) + [max(z, 0), mp.mpf(z > 0), 0, 0, 0][order]
+    kinked = [lambda: z * mp.ncdf(z / s) + s * mp.npdf(z / s), lambda: mp.ncdf(z / s)]
+    edges = sorted(
+        [e for e in (-60, -20, -6, -2, 2, 6, 20, 60) if abs(e - z) < 12 * s or s > 1] + [mp.mpf(0)]
+    )
+    edges = sorted({*edges, *[z + s * j for j in (-12, -5, -2, 0, 2, 5, 12) if abs(z + s * j) < 60]})
+    integral = mp.quad(lambda u: smooth(u) * mp.npdf((u - z) / s) / s, edges)
+    return integral + (kinked[order]() if order < 2 else 0)
+
+
+@cases
+def test_value_without_variance_is_the_plain_loss(loss, y):
+    """v = 0, and the limit v → 0 with an error of the order of √v."""
+    m = np.concatenate([SCORES, np.linspace(-4, 4, 41)])
+    accuracy = 2e-10 if isinstance(loss, LogisticGaussian) else 1e-14
+    wanted = plain(loss, m, y)
+    for v in (0.0, 1e-300, 1e-30):
+        np.testing.assert_allclose(jet(loss, m, v, y).value, wanted, rtol=accuracy, atol=accuracy)
+    np.testing.assert_allclose(jet(loss, m, 1e-12, y).value, wanted, rtol=1e-6, atol=1e-6)
+
+
+# ----------------------------------------------------------------------------------- derivatives
+
+
+@pytest.mark.parametrize(("loss", "y"), CLOSED, ids=label)
+def test_derivatives_are_those_of_the_formula(loss, y):
+    """The five derivatives against differences taken with 60 digits, in units of the local scale."""
+    points = [(m, v) for m, v in GRID if v >= 1e-40 and abs(m) <= 1e3]
+    got = jet(loss, *np.transpose(points), y)
+    with mp.workdps(60):
+        wanted = np.array([derivatives(loss, mp.mpf(m), mp.mpf(v), mp.mpf(y)) for m, v in points])
+    names = ("dm", "dv", "dmm", "dmv", "dvv")
+    # φ_m is a difference of numbers of the size of 1 (or of y − m), and φ_mm of those of φ_v.
+    size = np.ones(len(points)) if not isinstance(loss, Quadratic) else np.abs(wanted[:, 0])
+    slack = dict.fromkeys(names, 1e-290) | {"dm": 1e-15 * size, "dmm": 4e-15 * np.abs(wanted[:, 1])}
+    for name, column in zip(names, wanted.T, strict=True):
+        error = np.abs(getattr(got, name) - column)
+        assert np.all(error <= 2e-11 * np.abs(column) + slack[name]), name
+
+
+def derivatives(loss, m, v, y):
+    """(φ_m, φ_v, φ_mm, φ_mv, φ_vv) by mpmath's differences in variables scaled to the kink's width."""
+    z = [loss.margin - y * m] if isinstance(loss, Hinge) else [y - m]
+    if isinstance(loss, EpsilonInsensitive):
+        z = [y - m - loss.epsilon, y - m + loss.epsilon]
+    width = mp.sqrt(v) if gaussian(loss) else min(mp.sqrt(u * u + v) for u in z)
+    width = mp.mpf(1) if isinstance(loss, (Logistic, Quadratic)) else width
+    height = v if isinstance(loss, (Hinge, EpsilonInsensitive)) else max(v, mp.mpf(1))
+    scaled = lambda a, b: exact(loss, m + width * a, v + height * b, y)  # noqa: E731
+    orders = [(1, 0), (0, 1), (2, 0), (1, 1), (0, 2)]
+    return [
+        float(mp.diff(scaled, (0, 0), order) / (width ** order[0] * height ** order[1])) for order in orders
+    ]
+
+
+@cases
+def test_derivatives_are_differences_of_the_jet_itself(loss, y):
+    """Each derivative against a central difference, of fourth order, of the part below it."""
+    m, v = (a.ravel() for a in np.meshgrid(np.linspace(-4.3, 4.1, 13), [0.05, 0.4, 1.0, 6.0, 50.0]))
+    got = jet(loss, m, v, y)
+    along_m = difference(lambda h: jet(loss, m + h, v, y), 1e-3 * np.sqrt(v))
+    along_v = difference(lambda h: jet(loss, m, v + h, y), 1e-3 * v)
+    for name, wanted in {
+        "dm": along_m.value,
+        "dv": along_v.value,
+        "dmm": along_m.dm,
+        "dmv": along_m.dv,
+        "dvv": along_v.dv,
+    }.items():
+        np.testing.assert_allclose(getattr(got, name), wanted, rtol=2e-8, atol=1e-9, err_msg=name)
+    np.testing.assert_allclose(got.dmv, along_v.dm, rtol=2e-8, atol=1e-9)
+
+
+def difference(function, h):
+    """d/dh at 0 of a jet, by five points."""
+    weights = {1: 2 / 3, -1: -2 / 3, 2: -1 / 12, -2: 1 / 12}
+    parts = [[c * part / h for part in function(k * h)] for k, c in weights.items()]
+    return losses.Jet(*(sum(column) for column in zip(*parts, strict=True)))
+
+
+@cases
+def test_the_loss_is_convex_and_rises_with_the_variance(loss, y):
+    """φ_v ≥ 0, φ_mm ≥ 0, and the Hessian in (m, √v) is positive semi-definite, up to rounding."""
+    m, v = GRID[GRID[:, 1] >= 1e-40].T
+    _, _, dv, dmm, dmv, dvv = jet(loss, m, v, y)
+    assert np.all(dv >= 0)
+    rounding = 1e-14 * (dv + np.abs(dmm))
+    assert np.all(dmm >= -rounding)
+    s = np.sqrt(v)
+    dms, dss = 2 * s * dmv, 2 * dv + 4 * v * dvv
+    rounding = 1e-14 * (dv + v * np.abs(dvv))
+    assert np.all(dss >= -rounding)
+    lowest = 0.5 * (dmm + dss) - np.hypot(0.5 * (dmm - dss), dms)
+    assert np.all(lowest >= -1e-13 * (np.abs(dmm) + np.abs(dms) + dv + v * np.abs(dvv)))
+
+
+@cases
+def test_extremes_are_finite_and_silent(loss, y):
+    """Scores to ±1e6, variances to 1e12 and to nothing, at the kink too: no NaN, inf or warning."""
+    kink = np.array([1.0, 2.5, 0.3, -0.75, 2.0, y + 0.1, y - 0.1, y + 1.0, y - 1.0, -1.0])
+    m, v = (a.ravel() for a in np.meshgrid(np.concatenate([SCORES, kink, [1e-200, -1e-160]]), VARIANCES))
+    with np.errstate(all="raise", under="ignore"):
+        jet(loss, m, v, y)
+        gamma = loss.majorizer(m, v, np.full_like(m, y))
+    assert np.all(np.isfinite(gamma))
+    assert np.all(gamma >= 0)
+
+
+def test_jets_broadcast_over_problems():
+    """(n, K) arrays give what their columns give, and the inputs are left alone."""
+    rng = np.random.default_rng(0)
+    m, v, y = rng.normal(size=(7, 3)), rng.random((7, 3)), rng.choice([-1.0, 1.0], (7, 3))
+    for array in (m, v, y):
+        array.flags.writeable = False
+    for loss in (*CLASSIFICATION, *REGRESSION):
+        whole, gamma = loss.jet(m, v, y), loss.majorizer(m, v, y)
+        for k in range(3):
+            column = loss.jet(m[:, k], v[:, k], y[:, k])
+            for part, wanted in zip(whole, column, strict=True):
+                np.testing.assert_array_equal(part[:, k], wanted)
+            np.testing.assert_array_equal(gamma[:, k], loss.majorizer(m[:, k], v[:, k], y[:, k]))
+
+
+# ------------------------------------------------------------------------------------ inequalities
+
+
+@pytest.mark.parametrize("y", [-1.0, 1.0])
+@pytest.mark.parametrize(
+    ("bound", "normal"),
+    [
+        (Hinge(1.5), Hinge(1.5, "gaussian")),
+        (EpsilonInsensitive(0.5), EpsilonInsensitive(0.5, "gaussian")),
+        (Logistic(), LogisticGaussian()),
+    ],
+    ids=label,
+)
+def test_bound_lies_above_gaussian_lies_above_plain(bound, normal, y):
+    """φ_bound ≥ φ_gaussian ≥ φ(m, 0): the bound is one, and Jensen holds."""
+    m, v = GRID.T
+    accuracy = 2e-10 if isinstance(normal, LogisticGaussian) else 1e-15
+    upper, middle, lower = jet(bound, m, v, y).value, jet(normal, m, v, y).value, plain(normal, m, y)
+    assert np.all(upper >= middle - accuracy * (1 + np.abs(middle)))
+    assert np.all(middle >= lower - accuracy * (1 + np.abs(lower)))
+
+
+@pytest.mark.parametrize("kind", [Dropout, Deletion])
+@pytest.mark.parametrize(("loss", "y"), [case for case in CASES if not gaussian(case[0])], ids=label)
+def test_bound_lies_above_the_expectation_over_all_masks(loss, y, kind):
+    """φ against Σ over 2^D masks of probability × plain loss; equal for the squared error."""
+    rng = np.random.default_rng(abs(hash((kind.__name__, label(loss), y))) % 2**32)
+    for D in (1, 2, 5, 10):
+        noise = kind(rng.uniform(0, 0.95, D))
+        masks = np.array(list(product([0.0, 1.0], repeat=D)))
+        probability = np.prod(np.where(masks, 1 - noise.rate, noise.rate), axis=1)
+        survivors = 1 / (1 - noise.rate) if kind is Dropout else 1.0
+        for scale in (0.1, 1.0, 20.0):
+            x, w, b = rng.normal(size=D), scale * rng.normal(size=D), rng.normal()
+            m, v = noise.mean(x) @ w + b, noise.var(x) @ w**2
+            mean = probability @ plain(loss, (masks * survivors * x) @ w + b, y)
+            value = float(jet(loss, m, v, y).value)
+            assert value >= mean - 1e-12 * (1 + mean)
+            if isinstance(loss, Quadratic):
+                np.testing.assert_allclose(value, mean, rtol=1e-11)
+
+
+@cases
+def test_majorizer_lies_above_the_loss_everywhere(loss, y):
+    """φ(w') ≤ φ(w) + ∇φ·(w'−w) + ½γ[(m'−m)² + ΣV(w'−w)²], for w' near, far and on the other side."""
+    rng = np.random.default_rng(5)
+    n, d = 40_000, 3
+    mu = rng.normal(size=(n, d)) * 10 ** rng.uniform(-2, 1, (n, 1))
+    V = rng.random((n, d)) * 10 ** rng.uniform(-12, 2, (n, 1)) * rng.integers(0, 2, (n, d))
+    w, b = rng.normal(size=(n, d)) * 10 ** rng.uniform(-4, 2, (n, 1)), rng.normal(size=n)
+    step, shift = rng.normal(size=(n, d)) * 10 ** rng.uniform(-4, 5, (n, 1)), rng.normal(size=n)
+    shift *= 10 ** rng.uniform(-4, 4, n)
+    turned = rng.random(n) < 0.25
+    step[turned], shift[turned] = -2 * w[turned], -2 * b[turned]
+    m, v = np.sum(mu * w, axis=1) + b, np.sum(V * w * w, axis=1)
+    m1, v1 = np.sum(mu * (w + step), axis=1) + b + shift, np.sum(V * (w + step) ** 2, axis=1)
+    at, there = jet(loss, m, v, y), jet(loss, m1, v1, y).value
+    linear = at.dm * (np.sum(mu * step, axis=1) + shift) + at.dv * np.sum(2 * V * w * step, axis=1)
+    square = (np.sum(mu * step, axis=1) + shift) ** 2 + np.sum(V * step**2, axis=1)
+    quadratic = 0.5 * loss.majorizer(m, v, np.full(n, y)) * square
+    above = at.value + linear + quadratic - there
+    assert np.all(above >= -1e-12 * (at.value + np.abs(linear) + quadratic + there + np.abs(m1)))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    z=st.floats(-50, 50),
+    s=st.floats(0, 50),
+    dz=st.floats(-100, 100),
+    along=st.floats(-100, 100),
+    across=st.floats(0, 100),
+)
+def test_majorizer_holds_in_the_worst_directions(z, s, dz, along, across):
+    """The same in the three directions there are: the mean, along the deviations and across them."""
+    v, v1 = s * s, (s + along) ** 2 + across**2
+    for loss, y in CASES:
+        at, there = jet(loss, z, v, y), jet(loss, z + dz, v1, y).value
+        tangent = at.value + at.dm * dz + at.dv * 2 * s * along
+        gamma = loss.majorizer(np.array(z), np.array(v), np.array(y))
+        quadratic = 0.5 * gamma * (dz**2 + along**2 + across**2)
+        assert there <= tangent + quadratic + 1e-12 * (1 + abs(tangent) + quadratic + there), label(loss)
+
+
+def test_the_bounds_curvature_cannot_be_smaller():
+    """The majoriser touches the loss again at the mirror image z → −z: any smaller γ would cut it."""
+    z, v = np.array([0.3, -2.0, 5.0]), np.array([0.2, 1.0, 9.0])
+    hinge, y = Hinge(1.0), np.ones(3)
+    at, there = hinge.jet(1 - z, v, y), hinge.jet(1 + z, v, y)
+    step = 2 * z
+    touching = at.value + at.dm * step + 0.5 * hinge.majorizer(1 - z, v, y) * step**2
+    np.testing.assert_allclose(touching, there.value, rtol=1e-14)
+    m, ys = np.array([0.3, -2.0, 5.0]), np.ones(3)
+    at, there = Logistic().jet(m, v, ys), Logistic().jet(-m, v, ys)
+    touching = at.value - 2 * m * at.dm + 2 * Logistic().majorizer(m, v, ys) * m**2
+    np.testing.assert_allclose(touching, there.value, rtol=1e-14)
+
+
+def test_the_gaussian_curvature_is_the_largest_eigenvalue():
+    """GAUSSIAN_CURVATURE against the maximum over r of the Hessian of ½h², h = s·E|r + ξ|, by differences."""
+
+    def half_square(z, u1, u2):
+        s = mp.sqrt(u1 * u1 + u2 * u2)
+        return (z * mp.erf(z / s / mp.sqrt(2)) + 2 * s * mp.npdf(z / s)) ** 2 / 2
+
+    def largest(r):
+        order = [[(2, 0, 0), (1, 1, 0), (1, 0, 1)], [(1, 1, 0), (0, 2, 0), (0, 1, 1)]]
+        order.append([(1, 0, 1), (0, 1, 1), (0, 0, 2)])
+        hessian = [[float(mp.diff(half_square, (r, 1, 0), o)) for o in row] for row in order]
+        return np.linalg.eigvalsh(hessian)[-1]
+
+    with mp.workdps(40):
+        coarse = [largest(mp.mpf(r)) for r in np.linspace(0, 6, 25)]
+        near = [largest(mp.mpf(r)) for r in (1.6, 1.615, 1.63)]
+    constant = losses.GAUSSIAN_CURVATURE
+    assert max(coarse + near) <= constant * (1 + 1e-12)
+    np.testing.assert_allclose(near[1], constant, rtol=1e-6)
+    assert near[1] == max(near)
+
+
+# ------------------------------------------------------------------------------------------ the rest
+
+
+@pytest.mark.parametrize("expectation", ["bound", "gaussian"])
+def test_the_box_is_the_dual_of_the_plain_loss(expectation):
+    """weight·φ(m, 0; y) = max over β in [low, high] of β(target − m) − ε|β|, attained at an end or at 0."""
+    rng = np.random.default_rng(0)
+    m, weights, signs = 3 * rng.normal(size=200), rng.random(200), rng.choice([-1.0, 1.0], 200)
+    values = rng.normal(size=200)
+    for loss, y in ((Hinge(1.7, expectation), signs), (EpsilonInsensitive(0.4, expectation), values)):
+        assert loss.kinked
+        target, epsilon, low, high = loss.box(y, weights)
+        corners = [beta * (target - m) - epsilon * np.abs(beta) for beta in (low, np.zeros(200), high)]
+        np.testing.assert_allclose(weights * plain(loss, m, y), np.max(corners, axis=0), atol=1e-14)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), LogisticGaussian(), Quadratic()], ids=label)
+def test_smooth_losses_have_no_box(loss):
+    """They say so, and by name."""
+    assert not loss.kinked
+    with pytest.raises(TypeError, match=type(loss).__name__):
+        loss.box(np.ones(2), np.ones(2))
+
+
+def test_logistic_names_the_two_expectations():
+    """The factory gives the bound or the normal expectation."""
+    assert isinstance(losses.logistic("bound"), Logistic)
+    assert isinstance(losses.logistic("gaussian"), LogisticGaussian)
+
+
+def test_the_kolmogorov_rule_integrates_its_moments():
+    """E 4K² = π²/3 is the variance of the logistic distribution, E(4K²)² a third of its fourth moment."""
+    nodes, weights = losses._kolmogorov_rule()
+    assert np.all(weights > 0)
+    np.testing.assert_allclose(weights.sum(), 1.0, rtol=1e-14)
+    np.testing.assert_allclose(weights @ nodes, np.pi**2 / 3, rtol=1e-9)
+    np.testing.assert_allclose(weights @ nodes**2, 7 * np.pi**4 / 15 / 3, rtol=1e-8)
