@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import psutil  # type: ignore[import-untyped]
@@ -73,7 +73,7 @@ def race(problem: Problem, entries: Sequence[Entry], repeats: int) -> list[Outco
         shift = seed % len(outcomes)
         for outcome in outcomes[shift:] + outcomes[:shift]:
             model = outcome.entry.make(seed)
-            with threadpool_limits(limits=outcome.entry.threads), _convergence() as late:
+            with threadpool_limits(limits=outcome.entry.threads), convergence() as late:
                 gc.collect()
                 start = time.perf_counter()
                 model.fit(problem.X, problem.y)
@@ -84,7 +84,7 @@ def race(problem: Problem, entries: Sequence[Entry], repeats: int) -> list[Outco
 
 
 @contextmanager
-def _convergence() -> Any:
+def convergence() -> Any:
     """Collects convergence warnings in a list; lets all others through."""
     late: list[Any] = []
     with warnings.catch_warnings(record=True) as caught:
@@ -97,30 +97,44 @@ def _convergence() -> Any:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
 
 
+class Precision(NamedTuple):
+    """How far above the least value of F a fit is, as a fraction, and how well that value is known.
+
+    The first is taken from a tight solve, whose own certificate is the second: what is
+    left above the true minimum is at most their sum. Peers give no certificate.
+    """
+
+    suboptimality: float
+    reference_gap: float | None
+
+
 class Optima:
     """The least values of the functions that peers minimise on one problem, each found once."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
-        self._known: dict[tuple[Make, float, float], float] = {}
+        self._known: dict[tuple[Make, float, float], tuple[float, float | None]] = {}
 
-    def suboptimality(self, outcome: Outcome) -> float | None:
-        """F at the last fit / F at a tight solve − 1; None where F is not known."""
+    def precision(self, outcome: Outcome) -> Precision | None:
+        """F at the worst of the fits / F at a tight solve − 1; None where F is not known."""
         peer, C = outcome.entry.peer, outcome.entry.C
         if peer.objective is None or peer.tight is None:
             return None
-        rate = outcome.entry.rate if peer.noisy else 0.0
-        key = peer.tight, C, rate
-        if key not in self._known:
-            with _convergence():
-                model = peer.tight(C, rate).fit(self._problem.X, self._problem.y)
-            self._known[key] = self._value(peer, model, C)
-        return self._value(peer, outcome.models[-1], C) / self._known[key] - 1
+        least, gap = self._least(peer, peer.tight, C, outcome.entry.rate if peer.noisy else 0.0)
+        worst = max(peer.objective(model, C, self._problem.X, self._problem.y) for model in outcome.models)
+        return Precision(worst / least - 1, gap)
 
-    def _value(self, peer: Peer, model: Any, C: float) -> float:
-        assert peer.objective is not None
-        own = hasattr(model, "objective_")  # a tight marginout solve stands in for a peer's own
-        return float(model.objective_ if own else peer.objective(model, C, self._problem.X, self._problem.y))
+    def _least(self, peer: Peer, tight: Make, C: float, rate: float) -> tuple[float, float | None]:
+        key = tight, C, rate
+        if key not in self._known:
+            with convergence():
+                model = tight(C, rate).fit(self._problem.X, self._problem.y)
+            if hasattr(model, "objective_"):
+                self._known[key] = model.objective_, model.optimality_gap_ / model.objective_
+            else:
+                assert peer.objective is not None
+                self._known[key] = peer.objective(model, C, self._problem.X, self._problem.y), None
+        return self._known[key]
 
 
 def scores_on_test(problem: Problem, outcome: Outcome) -> list[float]:
@@ -142,7 +156,7 @@ def _fit_alone(
 ) -> tuple[int, int]:
     problem, entry = load(), Entry(PEERS[name], C, rate, threads)
     few = problem.thin(200)
-    with threadpool_limits(limits=threads), _convergence():
+    with threadpool_limits(limits=threads), convergence():
         entry.make(0).fit(few.X, few.y)  # what is imported or built at the first fit
         model = entry.make(0)
         return peak_growth(lambda: model.fit(problem.X, problem.y)), problem.input_bytes

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import version
 from pathlib import Path
+from statistics import fmean, pstdev
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ class Row:
     """One line of a section's table and CSV; what a section does not measure stays None.
 
     time_s is the median, ratio_to_peer is time_s over the time of the entry named `peer`
-    in the same race, suboptimality is F/min F − 1, memory is in MB of 1e6 bytes.
+    in the same race, suboptimality is F/min F − 1 and reference_gap bounds the error of
+    min F, memory is in MB of 1e6 bytes.
     """
 
     problem: str
@@ -36,6 +38,7 @@ class Row:
     peer: str | None = None
     ratio_to_peer: float | None = None
     suboptimality: float | None = None
+    reference_gap: float | None = None
     test_error: float | None = None
     test_error_sd: float | None = None
     r2: float | None = None
@@ -85,13 +88,13 @@ def row(
         line.peer = against.entry.peer.name
         line.ratio_to_peer = outcome.time / against.time
     if optima is not None:
-        line.suboptimality = optima.suboptimality(outcome)
+        line.suboptimality, line.reference_gap = optima.precision(outcome) or (None, None)
     if problem.X_test is not None:
-        scores = np.array(scores_on_test(problem, outcome))
+        scores = scores_on_test(problem, outcome)
         if problem.y.dtype.kind == "f":
-            line.r2 = float(scores.mean())
+            line.r2 = fmean(scores)
         else:
-            line.test_error, line.test_error_sd = float(1 - scores.mean()), float(scores.std())
+            line.test_error, line.test_error_sd = 1 - fmean(scores), pstdev(scores)
     return line
 
 

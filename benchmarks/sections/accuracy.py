@@ -12,6 +12,7 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from benchmarks import problems
+from benchmarks.measure import convergence
 from benchmarks.options import Options
 from benchmarks.problems import Problem
 from benchmarks.report import Report, Row
@@ -51,7 +52,7 @@ def run(options: Options) -> Report:
 
 def _search(problem: Problem, name: str, model: Any, grid: dict[str, Any]) -> Row:
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
-    with threadpool_limits(limits=1):
+    with threadpool_limits(limits=1), convergence() as late:
         start = time.perf_counter()
         search = GridSearchCV(model, grid, cv=folds).fit(problem.X, problem.y)
         seconds = time.perf_counter() - start
@@ -63,5 +64,6 @@ def _search(problem: Problem, name: str, model: Any, grid: dict[str, Any]) -> Ro
         threads=1,
         repeats=1,
         time_s=seconds,
+        converged=not late,
         test_error=1 - float(search.score(problem.X_test, problem.y_test)),
     )

@@ -14,6 +14,7 @@ one pass for M p, V (w∘p) and V (p∘p), any number of trial steps costs O(n) 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -97,6 +98,7 @@ class Objective:
         self.floor = (rounding * loss.scale) ** 2
         rows = max(1, CHUNK // self.K)
         self.chunks = [slice(i, i + rows) for i in range(0, len(Y), rows)]
+        self._blocks: list[tuple[slice, Objective]] = []
 
     def select(self, columns: NDArray[np.intp]) -> Objective:
         """The same objective for some of the problems."""
@@ -110,6 +112,14 @@ class Objective:
         """The same objective with the loss's kinks rounded off by a fraction of its scale."""
         return Objective(self.design, self.loss, self.Y, self.weights, self.fit_intercept, rounding)
 
+    def blocks(self, size: int) -> list[tuple[slice, Objective]]:
+        """The problems in blocks of at most `size`, about equal, each with its objective."""
+        if not self._blocks:
+            count = -(-self.K // size)
+            edges = [self.K * i // count for i in range(count + 1)]
+            self._blocks = [(slice(i, j), self.select(np.arange(i, j))) for i, j in pairwise(edges)]
+        return self._blocks
+
     def point(self, W: Array, b: Array) -> Point:
         """The point (W, b): one pass over X, or none at W = 0."""
         if W.any():
@@ -119,6 +129,25 @@ class Objective:
         m += b
         v += self.floor
         return self.evaluate(W, b, m, v)
+
+    def first_line(self) -> tuple[Line, Array, Array]:
+        """A line from w = 0, b = 0, and a fair step (t, δ) on it: three passes over X.
+
+        At w = 0 the best offset of an unbalanced problem sits in the loss's kink, where
+        nothing can be learnt about slopes or curvature. A least-squares problem shows the
+        direction instead, and how far to go.
+        """
+        s, target = self.loss.least_squares(self.Y, np.broadcast_to(self.weights, self.Y.shape))
+        s = s / s.sum(axis=0)
+        centre = np.einsum("nk,nk->k", s, target) if self.fit_intercept else np.zeros(self.K)
+        residual = s * (target - centre)
+        start = self.point(np.zeros((self.design.d, self.K)), np.zeros(self.K))
+        squares, variance = self.design.diagonal(s)
+        scale = squares + variance
+        G = self.design.pullback(start.W, residual, np.zeros_like(s))
+        line = self.line(start, G / np.where(scale > 0, scale, 1.0))
+        t, middle = line.least_squares(s, residual)
+        return line, t, centre - t * middle
 
     def gradient(self, point: Point) -> Array:
         """∇_w F, (d, K): one pass over X."""
@@ -140,8 +169,12 @@ class Objective:
         return np.asarray(self.weights * np.concatenate([jet.dmm for jet in jets]))
 
     def curvature(self, point: Point) -> Array:
-        """The diagonal of the majoriser's matrix, (d, K): one pass over X."""
-        squares, variance = self.design.diagonal(self.majorizer(point))
+        """The diagonal of the majoriser's matrix, (d, K): one pass over X.
+
+        Curvatures that hold only for steps shorter than the loss's grain are cut off.
+        """
+        gamma = np.minimum(self.majorizer(point), self.weights / self.loss.grain)
+        squares, variance = self.design.diagonal(gamma)
         return np.asarray(1.0 + squares + variance)
 
     def line(self, point: Point, P: Array | None) -> Line:
@@ -176,30 +209,42 @@ class Line:
     """F on the plane (w + t·p, b + δ), for K problems with a step (t, δ) each."""
 
     def __init__(self, objective: Objective, point: Point, P: Array | None) -> None:
-        self.objective, self.start, self._P = objective, point, P
-        self._ww = np.einsum("dk,dk->k", point.W, point.W)
-        if P is None:
-            self._a = self._c = self._e = np.zeros_like(point.m)
-            self._wp = self._pp = np.zeros(objective.K)
-        else:
-            self._a, self._c, self._e = objective.design.line(point.W, P)
-            self._wp = np.einsum("dk,dk->k", point.W, P)
-            self._pp = np.einsum("dk,dk->k", P, P)
-        self._dm, self._dv = np.empty_like(point.m), np.empty_like(point.m)
+        self.objective, self.value, self._point, self._P = objective, point.value, point, P
+        self._squares = np.zeros((3, objective.K))  # ‖w‖², w·p, ‖p‖²
+        self._squares[0] = np.einsum("dk,dk->k", point.W, point.W)
+        moments = (np.zeros_like(point.m),) * 3
+        if P is not None:
+            moments = objective.design.line(point.W, P)
+            self._squares[1] = np.einsum("dk,dk->k", point.W, P)
+            self._squares[2] = np.einsum("dk,dk->k", P, P)
+        self._moments: tuple[Array, ...] = (point.m, point.v, *moments)
+
+    def part(self, block: slice, objective: Objective) -> Line:
+        """The same line for a block of the problems, whose objective is given."""
+        part = object.__new__(Line)
+        part.objective, part.value, part._squares = objective, self.value[block], self._squares[:, block]
+        part._moments = tuple(np.ascontiguousarray(x[:, block]) for x in self._moments)
+        return part
+
+    def least_squares(self, s: Array, residual: Array) -> tuple[Array, Array]:
+        """The t that fits residuals of weights s best, noise included; and the mean of M p."""
+        _, _, a, _, e = self._moments
+        middle = np.einsum("nk,nk->k", s, a) if self.objective.fit_intercept else np.zeros(self.objective.K)
+        spread = np.einsum("nk,nk->k", s, (a - middle) ** 2 + e)
+        return np.einsum("nk,nk->k", residual, a) / np.where(spread > 0, spread, 1.0), middle
 
     def expand(self, t: Array, delta: Array) -> Slope:
         """Value, gradient and Hessian in (t, δ) at a trial step: O(n), no pass."""
         objective = self.objective
         sums = np.zeros((6, objective.K))
         for rows in objective.chunks:
-            m, v = self._moments(t, delta, rows)
-            jet = objective.loss.jet(m, v, objective.Y[rows])
-            self._dm[rows], self._dv[rows] = jet.dm, jet.dv
-            a, c, e = self._a[rows], self._c[rows], self._e[rows]
+            jet = objective.loss.jet(*self._at(t, delta, rows), objective.Y[rows])
+            a, c, e = (x[rows] for x in self._moments[2:])
             _plane.expansion(objective.weights[rows], *jet, a, c, e, t, sums)
-        sums[0] += 0.5 * (self._ww + t * (2 * self._wp + t * self._pp))
-        sums[1] += self._wp + t * self._pp
-        sums[3] += self._pp
+        ww, wp, pp = self._squares
+        sums[0] += 0.5 * (ww + t * (2 * wp + t * pp))
+        sums[1] += wp + t * pp
+        sums[3] += pp
         return Slope(*sums)
 
     def majorize(self, t: Array, delta: Array) -> tuple[Array, Array, Array]:
@@ -207,19 +252,24 @@ class Line:
         objective = self.objective
         sums = np.zeros((3, objective.K))
         for rows in objective.chunks:
-            m, v = self._moments(t, delta, rows)
-            gamma = objective.loss.majorizer(m, v, objective.Y[rows])
-            _plane.majorizer(objective.weights[rows], gamma, self._a[rows], self._e[rows], sums)
-        return self._pp + sums[0], sums[1], sums[2]
+            gamma = objective.loss.majorizer(*self._at(t, delta, rows), objective.Y[rows])
+            _, _, a, _, e = (x[rows] for x in self._moments)
+            _plane.majorizer(objective.weights[rows], gamma, a, e, sums)
+        return self._squares[2] + sums[0], sums[1], sums[2]
 
     def move(self, t: Array, delta: Array, value: Array, offset_left: Array) -> Point:
-        """The point at the step that was expanded last."""
-        m, v = self._moments(t, delta, slice(None))
-        W = self.start.W if self._P is None else self.start.W + t * self._P
-        return Point(W, self.start.b + delta, m, v, value, self._dm, self._dv, offset_left)
+        """The point at a step, with F there and the offset's estimated suboptimality."""
+        W = self._point.W if self._P is None else self._point.W + t * self._P
+        m, v = self._at(t, delta, slice(None))
+        dm, dv = np.empty_like(m), np.empty_like(m)
+        for rows in self.objective.chunks:
+            jet = self.objective.loss.jet(m[rows], v[rows], self.objective.Y[rows])
+            dm[rows], dv[rows] = jet.dm, jet.dv
+        return Point(W, self._point.b + delta, m, v, value, dm, dv, offset_left)
 
-    def _moments(self, t: Array, delta: Array, rows: slice) -> tuple[Array, Array]:
-        start, a, c, e = self.start, self._a[rows], self._c[rows], self._e[rows]
-        m, v = np.empty_like(a), np.empty_like(a)
-        _plane.moments(start.m[rows], start.v[rows], a, c, e, t, delta, self.objective.floor, m, v)
+    def _at(self, t: Array, delta: Array, rows: slice) -> tuple[Array, Array]:
+        """Means and variances of the scores at a step."""
+        start = [x[rows] for x in self._moments]
+        m, v = np.empty_like(start[0]), np.empty_like(start[0])
+        _plane.moments(*start, t, delta, self.objective.floor, m, v)  # type: ignore[call-arg, arg-type]
         return m, v

@@ -25,6 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erf, erfcx
 
+from marginout._kernels import _plane
+
 Array = NDArray[np.float64]
 
 __all__ = [
@@ -73,6 +75,8 @@ class Loss(ABC):
     kinked = False
     #: The length by which scores are measured: a fraction of it is negligible.
     scale = 1.0
+    #: A step in the score that is worth planning for: curvature is judged at this length.
+    grain = 0.1
 
     @abstractmethod
     def jet(self, m: Array, v: Array, y: Array) -> Jet:
@@ -84,6 +88,10 @@ class Loss(ABC):
 
         φ(w') ≤ φ(w) + ∇φ·(w' − w) + ½γ[(m' − m)² + Σ_d V_d (w'_d − w_d)²].
         """
+
+    def least_squares(self, y: Array, weights: Array) -> tuple[Array, Array]:
+        """Weights and targets of a least-squares problem whose solution is a fair start."""
+        return weights, y
 
     def box(self, y: Array, weights: Array) -> Box:
         """The dual at v = 0; kinked losses have one."""
@@ -164,9 +172,15 @@ class Hinge(Loss):
 
     def __init__(self, margin: float = 1.0, expectation: str = "bound") -> None:
         self.margin = self.scale = float(margin)
+        self.grain = 0.1 * self.margin
+        self._compiled = expectation == "bound"
         self._abs, self._curvature = _ABS[expectation]
 
     def jet(self, m: Array, v: Array, y: Array) -> Jet:
+        if self._compiled and m.ndim == 2 and m.shape == v.shape == y.shape:
+            jet = Jet(*np.empty((6, *m.shape)))
+            _plane.hinge_bound(m, v, y, self.margin, TINY, *jet)
+            return jet
         z = self.margin - y * m
         a = self._abs(z, v)
         return Jet(
@@ -181,9 +195,22 @@ class Hinge(Loss):
     def majorizer(self, m: Array, v: Array, y: Array) -> Array:
         return 0.5 * self._curvature(self.margin - y * m, v)
 
+    def least_squares(self, y: Array, weights: Array) -> tuple[Array, Array]:
+        return _balanced(y, weights), self.margin * y
+
     def box(self, y: Array, weights: Array) -> Box:
         positive = y > 0
         return Box(self.margin * y, 0.0, np.where(positive, 0.0, -weights), np.where(positive, weights, 0.0))
+
+
+def _balanced(y: Array, weights: Array) -> Array:
+    """Weights that give both sides of each problem the same total; as they are where one is empty."""
+    sides = [np.where(side, weights, 0.0) for side in (y > 0, y < 0)]
+    totals = [side.sum(axis=0) for side in sides]
+    both = np.minimum(*totals) > 0
+    return np.asarray(
+        sum(side / np.where(both, total, 1.0) for side, total in zip(sides, totals, strict=True))
+    )
 
 
 class EpsilonInsensitive(Loss):
@@ -200,6 +227,7 @@ class EpsilonInsensitive(Loss):
     def __init__(self, epsilon: float = 0.1, expectation: str = "bound", scale: float = 1.0) -> None:
         self.epsilon = float(epsilon)
         self.scale = float(scale)
+        self.grain = max(self.epsilon, 0.01 * self.scale)
         self._abs, self._curvature = _ABS[expectation]
 
     def jet(self, m: Array, v: Array, y: Array) -> Jet:
@@ -249,6 +277,9 @@ class Logistic(Loss):
     def majorizer(self, m: Array, v: Array, y: Array) -> Array:
         return _tanh_quotients(np.sqrt(m * m + v))[0]
 
+    def least_squares(self, y: Array, weights: Array) -> tuple[Array, Array]:
+        return _balanced(y, weights), 2 * y
+
 
 def _tanh_quotients(omega: Array) -> tuple[Array, Array]:
     """γ = f'/ω and γ'/ω = (f'' − f'/ω)/ω² of f = log 2cosh(ω/2), by their series near 0."""
@@ -295,6 +326,9 @@ class LogisticGaussian(Loss):
             for node, weight in zip(nodes, weights, strict=True)
         )
         return np.asarray(np.minimum(gamma, 0.25))  # log(1 + e^z) has a curvature of at most ¼
+
+    def least_squares(self, y: Array, weights: Array) -> tuple[Array, Array]:
+        return _balanced(y, weights), 2 * y
 
 
 @lru_cache(maxsize=1)

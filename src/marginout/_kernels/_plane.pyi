@@ -3,6 +3,19 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+def hinge_bound(
+    m: Array,
+    v: Array,
+    y: Array,
+    margin: float,
+    tiny: float,
+    value: Array,
+    dm: Array,
+    dv: Array,
+    dmm: Array,
+    dmv: Array,
+    dvv: Array,
+) -> None: ...
 def moments(
     m: Array,
     v: Array,

@@ -7,6 +7,32 @@ mean m + t·a + δ and variance v + 2t·c + t²·e. All arrays are (n, K) in C o
 are (n, 1) or (n, K); t and δ are (K,).
 """
 
+from libc.math cimport fabs, sqrt
+
+
+def hinge_bound(
+    const double[:, ::1] m, const double[:, ::1] v, const double[:, ::1] y, double margin, double tiny,
+    double[:, ::1] value, double[:, ::1] dm, double[:, ::1] dv,
+    double[:, ::1] dmm, double[:, ::1] dmv, double[:, ::1] dvv,
+):
+    """The jet of ½(z + √(z² + v)), z = margin − y·m: the one loss whose arithmetic shows in profiles."""
+    cdef Py_ssize_t i, k
+    cdef double z, r, s, s3
+    with nogil:
+        for i in range(m.shape[0]):
+            for k in range(m.shape[1]):
+                z = margin - y[i, k] * m[i, k]
+                r = sqrt(z * z + v[i, k])
+                r = r if r > tiny else tiny
+                s = 1 / r
+                s3 = s * s * s
+                value[i, k] = (z if z > 0 else 0) + 0.5 * v[i, k] / (r + fabs(z))
+                dm[i, k] = -0.5 * y[i, k] * (1 + z * s)
+                dv[i, k] = 0.25 * s
+                dmm[i, k] = 0.5 * v[i, k] * s3
+                dmv[i, k] = 0.25 * y[i, k] * z * s3
+                dvv[i, k] = -0.125 * s3
+
 
 def moments(
     const double[:, ::1] m, const double[:, ::1] v, const double[:, ::1] a,

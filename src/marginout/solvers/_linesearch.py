@@ -2,18 +2,24 @@
 
 F is convex in (t, δ), and a trial costs O(n) because the line already holds what X has
 to say. The first step is the majoriser's, which cannot go up; Newton steps follow. A
-step that goes up is shortened to where its slope, by the secant rule, is zero.
+step that goes up is cut where the tangents at its two ends meet: at the kink, if it
+jumped over one.
 """
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 
+from marginout._design import worker_threads
 from marginout._objective import Array, Line, Objective, Point, Slope
 
 #: A step is good once the slope along the direction has fallen to this fraction of its start.
 SLOPE = 0.1
 TRIALS = 40
+#: Problems searched together.
+BLOCK = 8
 #: F is known to this fraction of itself: a smaller rise is none.
 ROUNDING = 1e-14
 #: Longest step of the offset, in units of the loss's scale.
@@ -27,29 +33,66 @@ def minimize_line(line: Line, dt: Array, db: Array, precision: float) -> Point:
 
     `precision` is the suboptimality, as a fraction of F, that the offset may keep.
     """
-    objective = line.objective
     zero = np.zeros_like(dt)
-    t = delta = zero
-    base = Slope(line.start.value, dt, db, *line.majorize(zero, zero))
-    steepest = SLOPE * np.abs(dt)
-    step_t, step_d = _newton_step(base, objective)
+    base = Slope(line.value, dt, db, *line.majorize(zero, zero))
+    return _minimize(line, base, *_newton_step(base, line.objective), precision)
+
+
+def starting_point(objective: Objective, W: Array, b: Array, precision: float) -> Point:
+    """The point (W, b), or a fair first one where W = 0, with the offset that suits it."""
+    if W.any():
+        return settle_offset(objective, objective.point(W, b), precision)
+    line, t, delta = objective.first_line()
+    zero = np.zeros_like(t)
+    return _minimize(line, line.expand(zero, zero), t, delta, precision)
+
+
+def _minimize(line: Line, base: Slope, step_t: Array, step_d: Array, precision: float) -> Point:
+    """Minimise from what is known at (0, 0) and a first step.
+
+    Many problems are searched in blocks, on all cores, so that none waits for many others.
+    """
+    if line.objective.K <= BLOCK:
+        return line.move(*_search(line, base, step_t, step_d, precision))
+
+    def search(block: slice, part: Objective) -> tuple[Array, ...]:
+        here = Slope(*(x[block] for x in base))
+        return _search(line.part(block, part), here, step_t[block], step_d[block], precision)
+
+    blocks = line.objective.blocks(BLOCK)
+    with ThreadPoolExecutor(worker_threads(line.objective.Y.size * TRIALS)) as pool:
+        steps = list(pool.map(search, *zip(*blocks, strict=True)))
+    return line.move(*map(np.concatenate, zip(*steps, strict=True)))
+
+
+def _search(
+    line: Line, base: Slope, step_t: Array, step_d: Array, precision: float
+) -> tuple[Array, Array, Array, Array]:
+    """The step (t, δ), F there, and what a better offset would still bring."""
+    objective = line.objective
+    t = delta = np.zeros_like(step_t)
+    left = np.full_like(t, np.inf)
+    steepest = SLOPE * np.abs(base.dt)
     for _ in range(TRIALS):
         trial = line.expand(t + step_t, delta + step_d)
         up = trial.value > base.value + ROUNDING * np.abs(base.value)
-        t, delta = np.where(up, t, t + step_t), np.where(up, delta, delta + step_d)
+        if not up.any():
+            t, delta, base = t + step_t, delta + step_d, trial
+            left = _offset_left(base, objective)
+            if np.all((np.abs(base.dt) <= steepest) & (left <= precision * base.value)):
+                break
+            step_t, step_d = _newton_step(base, objective)
+            continue
         before = base.dt * step_t + base.db * step_d
         after = trial.dt * step_t + trial.db * step_d
+        shorter = (trial.value - after - base.value) / np.where(after > before, before - after, -1.0)
+        shorter = np.clip(shorter, 0.01, 0.9)
+        t, delta = np.where(up, t, t + step_t), np.where(up, delta, delta + step_d)
         base = Slope(*(np.where(up, old, new) for old, new in zip(base, trial, strict=True)))
         left = _offset_left(base, objective)
-        good = (np.abs(base.dt) <= steepest) & (left <= precision * base.value)
-        if np.all(good & ~up):
-            break
-        shorter = np.clip(before / np.where(after > before, before - after, -1.0), 0.05, 0.5)
         newton_t, newton_d = _newton_step(base, objective)
         step_t, step_d = np.where(up, shorter * step_t, newton_t), np.where(up, shorter * step_d, newton_d)
-    else:
-        line.expand(t, delta)
-    return line.move(t, delta, base.value, left)
+    return t, delta, base.value, left
 
 
 def settle_offset(objective: Objective, point: Point, precision: float) -> Point:

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from marginout._objective import Array, Objective, Point
-from marginout.solvers._linesearch import settle_offset
+from marginout.solvers._linesearch import settle_offset, starting_point
 from marginout.solvers._result import Monitor, Progress, Result, estimate, half_square
 
 PACK = 0.25
@@ -47,7 +47,7 @@ def solve(
 ) -> Result:
     """Minimise all K problems from (W, b)."""
     progress = Progress(objective.design.d, objective.K, tol, max_iter, monitor)
-    point = objective.point(W, b)
+    point = starting_point(objective, W, b, 0.1 * tol)
     step = M_STEPS[_cheapest(objective) if m_step == "auto" else m_step]
     for iteration in range(max_iter + 1):
         G = objective.gradient(point)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from marginout._objective import Array, Objective, Point
-from marginout.solvers._linesearch import minimize_line, settle_offset
+from marginout.solvers._linesearch import settle_offset, starting_point
 from marginout.solvers._result import Monitor, Progress, Result, estimate, half_square
 
 MEMORY = 20
@@ -33,12 +33,7 @@ class _Run:
     def __init__(self, objective: Objective, W: Array, b: Array, progress: Progress) -> None:
         self._objective, self._progress = objective, progress
         self._precision = 0.1 * progress.tol
-        start = objective.point(W, b)
-        G, D = objective.gradient(start), objective.curvature(start)
-        # One steepest-descent step first: at w = 0 the offset would settle in a kink.
-        slope = -np.einsum("dk,dk->k", G, G / D)
-        offset_slope = objective.offset_gradient(start)
-        self._point = minimize_line(objective.line(start, -G / D), slope, offset_slope, self._precision)
+        self._point = starting_point(objective, W, b, self._precision)
         self._G = objective.gradient(self._point)
         self._scale = np.sqrt(objective.curvature(self._point))
         self._tried: dict[bytes, tuple[Point, Array]] = {}

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from marginout._objective import Array, Objective
-from marginout.solvers._linesearch import minimize_line
+from marginout.solvers._linesearch import minimize_line, starting_point
 from marginout.solvers._result import SAFETY, Monitor, Progress, Result, half_square
 
 #: Iterations after which the preconditioner is renewed: it ages slowly, and costs a third pass.
@@ -32,7 +32,7 @@ def solve(
     The suboptimality left is estimated by ½ gᵀD⁻¹g, with D the preconditioner.
     """
     progress = Progress(objective.design.d, objective.K, tol, max_iter, monitor)
-    point = objective.point(W, b)
+    point = starting_point(objective, W, b, 0.1 * tol)
     P = G_before = gs_before = D = np.empty(0)
     for iteration in range(max_iter + 1):
         G = objective.gradient(point)
