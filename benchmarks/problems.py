@@ -88,30 +88,39 @@ def bundled(name: str, seed: int = 0) -> Problem:
     return _split(name, X, y, train)
 
 
-def sparse(n: int, d: int, row_nnz: int, seed: int = 0) -> Problem:
-    """CSR rows of length one with about row_nnz entries, popular features first, and a noisy teacher."""
+def sparse(n: int, d: int, row_nnz: int, seed: int = 0, topics: int = 100) -> Problem:
+    """Word counts as in text, CSR: about row_nnz of d words a row, and a noisy teacher.
+
+    Half of a row's words come from the whole vocabulary, popular words first, and half
+    from its topic's own stretch of it: independent words would make too easy a problem.
+    """
     rng = np.random.default_rng(seed)
-    columns = (d * rng.random((n, row_nnz)) ** 2).astype(np.int32)
-    values = rng.exponential(size=n * row_nnz)
+    position = rng.random((n, row_nnz)) ** 4
+    topic = rng.integers(topics, size=(n, 1))
+    own = rng.random((n, row_nnz)) < 0.5
+    words = np.where(own, (topic + position) / topics, position)
+    columns = (d * words).astype(np.int32).ravel()
     indptr = np.arange(0, n * row_nnz + 1, row_nnz, dtype=np.int32 if n * row_nnz < 2**31 else np.int64)
-    X = sp.csr_matrix((values, columns.ravel(), indptr), shape=(n, d))
+    X = sp.csr_matrix((np.ones(n * row_nnz), columns, indptr), shape=(n, d))
     X.sum_duplicates()
-    normalize(X, copy=False)
     return Problem(f"sparse {n}x{d}x{row_nnz}", X, _teach(X, rng))
 
 
-def dense(n: int, d: int, seed: int = 0) -> Problem:
-    """Normal float32 features and a noisy teacher."""
+def dense(n: int, d: int, seed: int = 0, factors: int = 10) -> Problem:
+    """Float32 features with some factors in common, rows of about length one, and a noisy teacher."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d), dtype=np.float32)
-    X /= np.float32(np.sqrt(d))
+    loadings = rng.standard_normal((factors, d), dtype=np.float32)
+    X += rng.standard_normal((n, factors), dtype=np.float32) @ loadings
+    X /= np.float32(np.sqrt(d * (1 + factors)))
     return Problem(f"dense {n}x{d}", X, _teach(X, rng))
 
 
 def _teach(X: Any, rng: np.random.Generator) -> Any:
-    """Labels ±1 by a random direction, a third of whose score is noise."""
+    """Labels ±1 by a random direction; the noise on its score is a third as large as the score."""
     score = X @ rng.standard_normal(X.shape[1]).astype(X.dtype)
-    return np.where(score + 0.5 * score.std() * rng.standard_normal(len(score)) > 0, 1, -1)
+    score -= score.mean()
+    return np.where(score + 0.3 * score.std() * rng.standard_normal(len(score)) > 0, 1, -1)
 
 
 def _file(name: str) -> Path:

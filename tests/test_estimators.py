@@ -33,7 +33,7 @@ def problem(estimator, n: int = 60, d: int = 6, n_classes: int = 3, seed: int = 
     """Non-negative features of unit size, and targets that suit the estimator."""
     rng = np.random.default_rng(seed)
     X = rng.gamma(1.0, size=(n, d))
-    scores = X @ rng.normal(size=(d, n_classes)) + 0.5 * rng.normal(size=(n, n_classes))
+    scores = (X - 1.0) @ rng.normal(size=(d, n_classes)) + 0.5 * rng.normal(size=(n, n_classes))
     if not is_classifier(estimator()):
         return X, scores[:, 0]
     if n_classes == 2:
@@ -134,10 +134,11 @@ def test_objective_is_the_formula(estimator, expectation, noise, n_classes):
 @pytest.mark.parametrize("expectation", EXPECTATIONS)
 @pytest.mark.parametrize("noise", NOISES, ids=repr)
 def test_no_direction_leads_down(estimator, expectation, noise):
-    """Small steps from the solution, the offset's among them, raise the formula by what tol allows or more."""
+    """Steps from the solution, those of the offset among them, lower the formula by no more than tol says."""
     X, y = problem(estimator, n_classes=2)
-    model = estimator(C=0.6, noise=noise, expectation=expectation, tol=1e-6, max_iter=10_000).fit(X, y)
-    least = model.objective_ * (1 - 1e-7)
+    tol = 1e-6 if noise else 1e-5
+    model = estimator(C=0.6, noise=noise, expectation=expectation, tol=tol, max_iter=10_000).fit(X, y)
+    least = model.objective_ * (1 - 0.1 * tol)
     coef, intercept = model.coef_, model.intercept_
     rng = np.random.default_rng(2)
     for size in 1e-1, 1e-2, 1e-3:
@@ -173,11 +174,11 @@ def test_report_is_consistent(estimator, solver, n_classes):
 
 
 @pytest.mark.parametrize("estimator", [DropoutSVC, DropoutSVR])
-@pytest.mark.parametrize("shape", [(60, 6), (1500, 150)], ids=["Newton", "dual"])
+@pytest.mark.parametrize("shape", [(60, 6), (1600, 160)], ids=["Newton", "dual"])
 def test_report_without_noise(estimator, shape):
     """Without noise the history holds F at every check of the duality gap, and ends at the solution."""
     X, y = problem(estimator, *shape, n_classes=2)
-    model = estimator(C=0.1, noise=0.0).fit(X, y)
+    model = estimator(C=0.01, noise=0.0).fit(X - 1.0, y)
     assert model.objective_history_[-1] == model.objective_
     assert 1 <= len(model.objective_history_) <= model.n_iter_ < model.max_iter
     assert 0 <= model.optimality_gap_ <= 1e-4 * model.objective_
@@ -220,19 +221,25 @@ def test_tol_is_kept(estimator, expectation, solver, noise):
 @pytest.mark.parametrize("noise", [0.0, 0.3, Gaussian(0.2)], ids=repr)
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_batch_equals_separate_fits(estimator, noise, solver):
+    """Problems solved side by side take their steps together, but end where they end alone.
+
+    ‖Δw‖ ≤ √(2ΔF), so that weights to 1e-6 need F to about 1e-12; lbfgs and Newton's method take one
+    problem after the other anyway.
+    """
     X, y = problem(estimator, n=90, n_classes=4)
     labels = np.array(["d", "b", "a", "c"])[y]
-    model = estimator(C=0.7, noise=noise, solver=solver, tol=1e-8, max_iter=10_000)
-    coef, intercept = model.fit(X, labels).coef_, model.intercept_
+    one_by_one = solver == "lbfgs" or (noise == 0.0 and estimator is DropoutSVC)
+    tol = 1e-5 if one_by_one else 1e-12
+    model = estimator(C=0.7, noise=noise, solver=solver, tol=tol, max_iter=10_000).fit(X, labels)
     assert_array_equal(model.classes_, ["a", "b", "c", "d"])
+    batch, coef, intercept = model.objective_, model.coef_, model.intercept_
     total = 0.0
-    batch = model.objective_
     for k, label in enumerate("abcd"):
         model.fit(X, np.where(labels == label, 1, -1))
         assert_allclose(model.coef_[0], coef[k], atol=1e-6)
         assert_allclose(model.intercept_[0], intercept[k], atol=1e-6)
         total += model.objective_
-    assert_allclose(batch, total, rtol=1e-9)
+    assert_allclose(batch, total, rtol=1e-11)
 
 
 @pytest.mark.parametrize("estimator", CLASSIFIERS)
@@ -257,41 +264,50 @@ def test_predict_is_the_highest_score(estimator):
 # --------------------------------------------------------------------------- weights
 
 
-@pytest.fixture(params=[0.0, 0.3], ids=["no noise", "noise"])
-def tight(request):
-    """Settings that leave two equal problems no room for two answers."""
-    return {"C": 0.8, "noise": request.param, "tol": 1e-10, "max_iter": 20_000}
+def tight(estimator, noise, **parameters):
+    """An estimator that leaves two equal problems no room for two answers."""
+    plain_svm = noise == 0.0 and estimator is not DropoutLogisticRegression
+    tol = 1e-5 if plain_svm else 1e-10
+    return estimator(**{"C": 0.8, "noise": noise, "tol": tol, "max_iter": 20_000, **parameters})
 
 
-def assert_same_solution(one, other, atol: float = 1e-5) -> None:
-    # Same optimum: ‖Δw‖² ≤ 2ΔF, as F is 1-strongly convex in w, and ΔF is at most 1e-11 F here.
-    assert_allclose(one.objective_, other.objective_, rtol=1e-9)
-    assert_allclose(one.coef_, other.coef_, atol=atol)
-    assert_allclose(one.intercept_, other.intercept_, atol=10 * atol)
+with_and_without_noise = pytest.mark.parametrize("noise", [0.0, 0.3], ids=["no noise", "noise"])
+
+
+def assert_same_solution(one, other) -> None:
+    """Two fits of one problem: as close as their certificates say, ‖Δw‖ ≤ √(2·gap) for each."""
+    far = np.sqrt(2 * one.optimality_gap_) + np.sqrt(2 * other.optimality_gap_)
+    assert far < 0.02  # or there is nothing to see here
+    assert np.linalg.norm(one.coef_ - other.coef_) <= far
+    assert_allclose(one.objective_, other.objective_, rtol=0.2 * one.tol)
+    assert_allclose(one.intercept_, other.intercept_, atol=far)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_weights_are_repetitions(estimator, tight):
+@with_and_without_noise
+def test_weights_are_repetitions(estimator, noise):
     X, y = problem(estimator)
     counts = np.random.default_rng(3).integers(1, 4, len(y))
-    repeated = estimator(**tight).fit(X.repeat(counts, axis=0), y.repeat(counts))
-    assert_same_solution(estimator(**tight).fit(X, y, sample_weight=counts), repeated)
+    repeated = tight(estimator, noise).fit(X.repeat(counts, axis=0), y.repeat(counts))
+    assert_same_solution(tight(estimator, noise).fit(X, y, sample_weight=counts), repeated)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_weight_zero_is_removal(estimator, tight):
+@with_and_without_noise
+def test_weight_zero_is_removal(estimator, noise):
     X, y = problem(estimator)
     keep = np.arange(len(y)) % 4 != 0
     outliers = np.where(keep[:, None], X, 50.0)
-    weighted = estimator(**tight).fit(outliers, y, sample_weight=keep.astype(float))
-    assert_same_solution(weighted, estimator(**tight).fit(X[keep], y[keep]))
+    weighted = tight(estimator, noise).fit(outliers, y, sample_weight=keep.astype(float))
+    assert_same_solution(weighted, tight(estimator, noise).fit(X[keep], y[keep]))
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_weights_multiply_C(estimator, tight):
+@with_and_without_noise
+def test_weights_multiply_C(estimator, noise):
     X, y = problem(estimator)
-    weighted = estimator(**tight).fit(X, y, sample_weight=np.full(len(y), 2.5))
-    assert_same_solution(weighted, estimator(**{**tight, "C": 2.5 * 0.8}).fit(X, y))
+    weighted = tight(estimator, noise).fit(X, y, sample_weight=np.full(len(y), 2.5))
+    assert_same_solution(weighted, tight(estimator, noise, C=2.5 * 0.8).fit(X, y))
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -303,37 +319,42 @@ def test_one_weight_is_for_all(estimator):
 
 @pytest.mark.parametrize("estimator", CLASSIFIERS)
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_class_weight_is_sample_weight(estimator, n_classes, tight):
+@with_and_without_noise
+def test_class_weight_is_sample_weight(estimator, n_classes, noise):
     X, y = problem(estimator, n_classes=n_classes)
     own = np.random.default_rng(4).uniform(0.5, 2.0, len(y))
     each = {0: 3.0, 1: 0.5}  # a class that is not named weighs 1
-    by_class = estimator(**tight, class_weight=each).fit(X, y, sample_weight=own)
-    by_example = estimator(**tight).fit(X, y, sample_weight=own * np.array([3.0, 0.5, 1.0])[y])
+    by_class = tight(estimator, noise, class_weight=each).fit(X, y, sample_weight=own)
+    by_example = tight(estimator, noise).fit(X, y, sample_weight=own * np.array([3.0, 0.5, 1.0])[y])
     assert_same_solution(by_class, by_example)
-    assert np.abs(by_class.coef_ - estimator(**tight).fit(X, y, sample_weight=own).coef_).max() > 0.01
+    assert np.abs(by_class.coef_ - tight(estimator, noise).fit(X, y, sample_weight=own).coef_).max() > 0.01
 
 
 @pytest.mark.parametrize("estimator", CLASSIFIERS)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_balanced_gives_both_sides_the_same_weight(estimator, weighted, n_classes, tight):
+@with_and_without_noise
+def test_balanced_gives_both_sides_the_same_weight(estimator, weighted, n_classes, noise):
     X, y = problem(estimator, n_classes=n_classes)
     own = np.random.default_rng(5).uniform(0.2, 3.0, len(y)) if weighted else np.ones(len(y))
-    balanced = estimator(**tight, class_weight="balanced")
+    balanced = tight(estimator, noise, class_weight="balanced")
     balanced.fit(X, y, sample_weight=own if weighted else None)
     for k, label in enumerate([1] if n_classes == 2 else range(3)):
         positive = y == label
         share = np.where(positive, own[positive].sum(), own[~positive].sum())
-        by_hand = estimator(**tight).fit(X, positive, sample_weight=own * own.sum() / (2 * share))
-        assert_allclose(balanced.coef_[k], by_hand.coef_[0], atol=1e-5)
-        assert_allclose(balanced.intercept_[k], by_hand.intercept_[0], atol=1e-4)
+        by_hand = tight(estimator, noise).fit(X, positive, sample_weight=own * own.sum() / (2 * share))
+        far = np.sqrt(2 * by_hand.optimality_gap_) + np.sqrt(2 * balanced.optimality_gap_)
+        assert far < 0.02
+        assert np.linalg.norm(balanced.coef_[k] - by_hand.coef_[0]) <= far
+        assert_allclose(balanced.intercept_[k], by_hand.intercept_[0], atol=far)
 
 
 @pytest.mark.parametrize("estimator", CLASSIFIERS)
-def test_balanced_is_scikit_learns_for_two_classes(estimator, tight):
+@with_and_without_noise
+def test_balanced_is_scikit_learns_for_two_classes(estimator, noise):
     X, y = problem(estimator, n_classes=2)
-    by_sklearn = estimator(**tight).fit(X, y, sample_weight=compute_sample_weight("balanced", y))
-    assert_same_solution(estimator(**tight, class_weight="balanced").fit(X, y), by_sklearn)
+    by_sklearn = tight(estimator, noise).fit(X, y, sample_weight=compute_sample_weight("balanced", y))
+    assert_same_solution(tight(estimator, noise, class_weight="balanced").fit(X, y), by_sklearn)
 
 
 @pytest.mark.parametrize("estimator", CLASSIFIERS)
@@ -357,12 +378,12 @@ def test_class_without_weight(estimator, class_weight):
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_warm_start_is_a_start(estimator, solver):
     X, y = problem(estimator)
-    model = estimator(C=5.0, noise=0.2, solver=solver, warm_start=True)
+    model = estimator(C=5.0, noise=0.2, solver=solver, tol=1e-4, warm_start=True)
     first = model.fit(X, y).objective_
     assert model.n_iter_ > 2
     assert model.fit(X, y).n_iter_ <= 2
     assert model.objective_ <= first * (1 + 1e-12)
-    assert model.objective_ >= first * (1 - 1e-4)
+    assert model.objective_ >= first * (1 - 1e-5)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -376,9 +397,9 @@ def test_no_warm_start_unasked(estimator):
 @pytest.mark.parametrize("estimator", [DropoutSVC, DropoutSVR])
 def test_warm_start_without_noise_changes_nothing(estimator):
     X, y = problem(estimator)
-    model = estimator(noise=0.0, tol=1e-6, warm_start=True)
+    model = estimator(noise=0.0, tol=1e-5, warm_start=True)
     first = model.fit(X, y).objective_
-    assert_allclose(model.fit(X, y).objective_, first, rtol=1e-7)
+    assert_allclose(model.fit(X, y).objective_, first, rtol=1e-6)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -445,7 +466,7 @@ def test_epsilon_is_a_tube():
     """A tube that holds all the targets asks for nothing; without noise, errors below ε cost nothing."""
     X, y = problem(DropoutSVR)
     assert_allclose(DropoutSVR(epsilon=np.ptp(y)).fit(X, y).coef_, 0.0, atol=1e-8)
-    model = DropoutSVR(C=100.0, noise=0.0, epsilon=2.0, tol=1e-6).fit(X, y)
+    model = DropoutSVR(C=100.0, noise=0.0, epsilon=2.0).fit(X, y)
     errors = np.abs(y - model.predict(X))
     assert errors.max() == pytest.approx(2.0, abs=1e-3)
 
@@ -615,15 +636,14 @@ def sparse_problem(estimator, dtype):
 @pytest.mark.parametrize("storage", STORAGE)
 def test_storage_does_not_matter(estimator, noise, dtype, storage):
     X, y = sparse_problem(estimator, dtype)
-    reference = estimator(noise=noise, tol=1e-8, max_iter=20_000).fit(X, y)
+    reference = tight(estimator, noise).fit(X, y)
     stored = STORAGE[storage](X.astype(dtype))
     before = fingerprint(stored)
-    model = estimator(noise=noise, tol=1e-8, max_iter=20_000).fit(stored, y)
+    model = tight(estimator, noise).fit(stored, y)
     # float32 data are read as they are and summed in float64, so the same numbers give the same fit.
-    assert_allclose(model.objective_, reference.objective_, rtol=2e-9)
-    assert_allclose(model.coef_, reference.coef_, atol=1e-5)
+    assert_same_solution(model, reference)
     assert model.coef_.dtype == np.float64
-    assert_allclose(model.predict(stored).astype(float), reference.predict(X).astype(float), atol=1e-4)
+    assert_allclose(model.predict(stored), model.predict(X), rtol=1e-12)
     assert fingerprint(stored) == before
 
 
@@ -734,7 +754,7 @@ class Interrupter:
 @pytest.mark.parametrize("noise", [0.5, 0.0])
 def test_fit_interrupted_in_a_callback_leaves_the_last_one(estimator, noise):
     pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks since 1.9")
-    X, y = problem(estimator, n=1500, d=150)  # without noise, a case for the dual solver
+    X, y = problem(estimator, n=1600, d=160)  # without noise, a case for the dual solver
     model = quiet(estimator(C=0.01, noise=noise, tol=1e-5, max_iter=30), X, y)
     before = fitted_attributes(model)
     model.set_callbacks(Interrupter())

@@ -1,0 +1,37 @@
+"""The README's picture: what is left of a digit classifier as pixels die.
+
+Needs matplotlib (``pip install '.[plot]'``). Writes the figure to the file named on the
+command line, ``deletion.svg`` by default.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+from demo import deletion_errors
+
+STYLES = {
+    "LinearSVC": ("#8c8c8c", "--"),
+    "LogisticRegression": ("#5b6c7d", ":"),
+    "DropoutSVC": ("#c8452d", "-"),
+    "DropoutLogisticRegression": ("#1f6f8b", "-"),
+}
+
+
+def main(path: str) -> None:
+    rates = np.linspace(0.0, 0.8, 9)
+    fig, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+    for name, errors in deletion_errors(rates).items():
+        color, line = STYLES[name]
+        ax.plot(100 * rates, 100 * np.asarray(errors), line, color=color, label=name, linewidth=2)
+    ax.set(xlabel="pixels deleted from the test images (%)", ylabel="test error (%)", ylim=(0, None))
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False)
+    plt.rcParams["svg.hashsalt"] = "marginout"
+    fig.savefig(path, metadata={"Date": None} if path.endswith(".svg") else None)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else "deletion.svg")
