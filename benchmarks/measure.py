@@ -62,18 +62,25 @@ class Outcome:
 
 
 def race(problem: Problem, entries: Sequence[Entry], repeats: int) -> list[Outcome]:
-    """Time the fits of all entries, alternating between them.
+    """Time the fits of all entries on one problem, alternating between them."""
+    return race_all([(problem, entry) for entry in entries], repeats)
 
-    Every round fits each entry once, so that a busy moment of the machine falls on all of
+
+def race_all(runs: Sequence[tuple[Problem, Entry]], repeats: int) -> list[Outcome]:
+    """Time fits on several problems, alternating between them.
+
+    Every round makes each fit once, so that a busy moment of the machine falls on all of
     them; the order turns by one from round to round, so that none always runs in another's
     wake. Threads are limited, and garbage collected, outside of the time.
     """
-    outcomes = [Outcome(entry) for entry in entries]
+    outcomes = [Outcome(entry) for _, entry in runs]
+    order = list(range(len(runs)))
     for seed in range(repeats):
-        shift = seed % len(outcomes)
-        for outcome in outcomes[shift:] + outcomes[:shift]:
-            model = outcome.entry.make(seed)
-            with threadpool_limits(limits=outcome.entry.threads), convergence() as late:
+        shift = seed % len(runs)
+        for turn in order[shift:] + order[:shift]:
+            (problem, entry), outcome = runs[turn], outcomes[turn]
+            model = entry.make(seed)
+            with threadpool_limits(limits=entry.threads), convergence() as late:
                 gc.collect()
                 start = time.perf_counter()
                 model.fit(problem.X, problem.y)

@@ -59,13 +59,11 @@ def main() -> None:
     half = {name: row[RATES.index(0.5)] for name, row in errors.items()}
     plain = min(half["LinearSVC"], half["LogisticRegression"])
     ours = min(half["DropoutSVC"], half["DropoutLogisticRegression"])
+    print(f"\nWith half of the pixels gone the best plain model errs on {plain:.0%} of the digits, the best")
+    print(f"dropout model on {ours:.0%}: it was trained as if on infinitely many copies with dead pixels, at")
     print(
-        f"\nWith half of the pixels gone the best plain model errs on {plain:.0%} of the digits, the best dropout"
+        "the price of one fit. While all pixels live it errs more: the rate to train for is yours to choose."
     )
-    print(
-        f"model on {ours:.0%}: it was trained as if on infinitely many copies with dead pixels, at the price of"
-    )
-    print("one fit. While all pixels live it errs more; the rate it is trained for is the user's choice.")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from marginout._design import Design
 from marginout._kernels import _plane
-from marginout.losses import Loss
+from marginout.losses import Loss, Plane
 
 Array = NDArray[np.float64]
 
@@ -238,9 +238,8 @@ class Line:
         objective = self.objective
         sums = np.zeros((6, objective.K))
         for rows in objective.chunks:
-            jet = objective.loss.jet(*self._at(t, delta, rows), objective.Y[rows])
-            a, c, e = (x[rows] for x in self._moments[2:])
-            _plane.expansion(objective.weights[rows], *jet, a, c, e, t, sums)
+            plane = self._plane(t, delta, rows)
+            objective.loss.add_expansion(plane, objective.Y[rows], objective.weights[rows], sums)
         ww, wp, pp = self._squares
         sums[0] += 0.5 * (ww + t * (2 * wp + t * pp))
         sums[1] += wp + t * pp
@@ -252,24 +251,21 @@ class Line:
         objective = self.objective
         sums = np.zeros((3, objective.K))
         for rows in objective.chunks:
-            gamma = objective.loss.majorizer(*self._at(t, delta, rows), objective.Y[rows])
-            _, _, a, _, e = (x[rows] for x in self._moments)
-            _plane.majorizer(objective.weights[rows], gamma, a, e, sums)
+            plane = self._plane(t, delta, rows)
+            gamma = objective.loss.majorizer(*plane.moments(), objective.Y[rows])
+            _plane.majorizer(objective.weights[rows], gamma, plane.a, plane.e, sums)
         return self._squares[2] + sums[0], sums[1], sums[2]
 
     def move(self, t: Array, delta: Array, value: Array, offset_left: Array) -> Point:
         """The point at a step, with F there and the offset's estimated suboptimality."""
         W = self._point.W if self._P is None else self._point.W + t * self._P
-        m, v = self._at(t, delta, slice(None))
+        m, v = self._plane(t, delta, slice(None)).moments()
         dm, dv = np.empty_like(m), np.empty_like(m)
         for rows in self.objective.chunks:
             jet = self.objective.loss.jet(m[rows], v[rows], self.objective.Y[rows])
             dm[rows], dv[rows] = jet.dm, jet.dv
         return Point(W, self._point.b + delta, m, v, value, dm, dv, offset_left)
 
-    def _at(self, t: Array, delta: Array, rows: slice) -> tuple[Array, Array]:
-        """Means and variances of the scores at a step."""
-        start = [x[rows] for x in self._moments]
-        m, v = np.empty_like(start[0]), np.empty_like(start[0])
-        _plane.moments(*start, t, delta, self.objective.floor, m, v)  # type: ignore[call-arg, arg-type]
-        return m, v
+    def _plane(self, t: Array, delta: Array, rows: slice) -> Plane:
+        m, v, a, c, e = (x[rows] for x in self._moments)
+        return Plane(m, v, a, c, e, t, delta, self.objective.floor)

@@ -59,6 +59,25 @@ class Jet(NamedTuple):
     dvv: Array
 
 
+class Plane(NamedTuple):
+    """Scores on the plane (w + t·p, b + δ): mean m + t·a + δ, variance v + 2t·c + t²·e ≥ floor."""
+
+    m: Array
+    v: Array
+    a: Array
+    c: Array
+    e: Array
+    t: Array
+    delta: Array
+    floor: float
+
+    def moments(self) -> tuple[Array, Array]:
+        """Mean and variance at (t, δ)."""
+        mean, variance = np.empty_like(self.m), np.empty_like(self.m)
+        _plane.moments(*self, mean, variance)
+        return mean, variance
+
+
 class Box(NamedTuple):
     """The dual of a kinked loss without noise: min ½‖Σβx‖² − target·β + ε|β|₁ over a box."""
 
@@ -96,6 +115,14 @@ class Loss(ABC):
     def box(self, y: Array, weights: Array) -> Box:
         """The dual at v = 0; kinked losses have one."""
         raise TypeError(f"{type(self).__name__} is smooth without noise and needs no dual")
+
+    def add_expansion(self, plane: Plane, y: Array, weights: Array, sums: Array) -> None:
+        """Add Σ weight·φ and its first and second derivatives in (t, δ) to six (K,) sums.
+
+        From `jet` here; a loss that can do it in one loop may.
+        """
+        jet = self.jet(*plane.moments(), y)
+        _plane.expansion(weights, *jet, plane.a, plane.c, plane.e, plane.t, sums)
 
     def value(self, m: Array, v: Array, y: Array) -> Array:
         """φ alone."""
@@ -173,14 +200,10 @@ class Hinge(Loss):
     def __init__(self, margin: float = 1.0, expectation: str = "bound") -> None:
         self.margin = self.scale = float(margin)
         self.grain = 0.1 * self.margin
-        self._compiled = expectation == "bound"
+        self._fused = expectation == "bound"
         self._abs, self._curvature = _ABS[expectation]
 
     def jet(self, m: Array, v: Array, y: Array) -> Jet:
-        if self._compiled and m.ndim == 2 and m.shape == v.shape == y.shape:
-            jet = Jet(*np.empty((6, *m.shape)))
-            _plane.hinge_bound(m, v, y, self.margin, TINY, *jet)
-            return jet
         z = self.margin - y * m
         a = self._abs(z, v)
         return Jet(
@@ -194,6 +217,12 @@ class Hinge(Loss):
 
     def majorizer(self, m: Array, v: Array, y: Array) -> Array:
         return 0.5 * self._curvature(self.margin - y * m, v)
+
+    def add_expansion(self, plane: Plane, y: Array, weights: Array, sums: Array) -> None:
+        if self._fused:
+            _plane.hinge_bound(weights, y, self.margin, TINY, *plane, sums)
+        else:
+            super().add_expansion(plane, y, weights, sums)
 
     def least_squares(self, y: Array, weights: Array) -> tuple[Array, Array]:
         return _balanced(y, weights), self.margin * y

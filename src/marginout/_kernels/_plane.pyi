@@ -4,17 +4,19 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 def hinge_bound(
-    m: Array,
-    v: Array,
+    weights: Array,
     y: Array,
     margin: float,
     tiny: float,
-    value: Array,
-    dm: Array,
-    dv: Array,
-    dmm: Array,
-    dmv: Array,
-    dvv: Array,
+    m: Array,
+    v: Array,
+    a: Array,
+    c: Array,
+    e: Array,
+    t: Array,
+    delta: Array,
+    floor: float,
+    sums: Array,
 ) -> None: ...
 def moments(
     m: Array,

@@ -11,27 +11,38 @@ from libc.math cimport fabs, sqrt
 
 
 def hinge_bound(
-    const double[:, ::1] m, const double[:, ::1] v, const double[:, ::1] y, double margin, double tiny,
-    double[:, ::1] value, double[:, ::1] dm, double[:, ::1] dv,
-    double[:, ::1] dmm, double[:, ::1] dmv, double[:, ::1] dvv,
+    const double[:, ::1] weights, const double[:, ::1] y, double margin, double tiny,
+    const double[:, ::1] m, const double[:, ::1] v, const double[:, ::1] a,
+    const double[:, ::1] c, const double[:, ::1] e, const double[::1] t,
+    const double[::1] delta, double floor, double[:, ::1] sums,
 ):
-    """The jet of ½(z + √(z² + v)), z = margin − y·m: the one loss whose arithmetic shows in profiles."""
-    cdef Py_ssize_t i, k
-    cdef double z, r, s, s3
+    """`moments`, the jet of ½(z + √(z² + v)) with z = margin − y·m, and `expansion`, in one loop.
+
+    The default loss is searched along so often that its temporaries would show in every profile.
+    """
+    cdef Py_ssize_t i, k, own = weights.shape[1] > 1
+    cdef double s, z, u, q, r, g, h, ya, w, slope
     with nogil:
         for i in range(m.shape[0]):
             for k in range(m.shape[1]):
-                z = margin - y[i, k] * m[i, k]
-                r = sqrt(z * z + v[i, k])
-                r = r if r > tiny else tiny
-                s = 1 / r
-                s3 = s * s * s
-                value[i, k] = (z if z > 0 else 0) + 0.5 * v[i, k] / (r + fabs(z))
-                dm[i, k] = -0.5 * y[i, k] * (1 + z * s)
-                dv[i, k] = 0.25 * s
-                dmm[i, k] = 0.5 * v[i, k] * s3
-                dmv[i, k] = 0.25 * y[i, k] * z * s3
-                dvv[i, k] = -0.125 * s3
+                u = v[i, k] + t[k] * (2 * c[i, k] + t[k] * e[i, k])
+                u = u if u > floor else floor
+                z = margin - y[i, k] * (m[i, k] + t[k] * a[i, k] + delta[k])
+                q = sqrt(z * z + u)
+                q = q if q > tiny else tiny
+                w = 1 / q
+                s = 0.5 * weights[i, k * own]
+                g = s * w
+                h = g * w * w  # with the weight: z'' = h·u, z'v' = −½h·z, v'' = −¼h
+                r = 2 * (c[i, k] + t[k] * e[i, k])
+                ya = y[i, k] * a[i, k]
+                slope = s * (1 + z * w)
+                sums[0, k] += s * (z + fabs(z) + u / (q + fabs(z)))
+                sums[1, k] += 0.5 * g * r - slope * ya
+                sums[2, k] -= slope * y[i, k]
+                sums[3, k] += h * (u * ya * ya + z * ya * r - 0.25 * r * r) + g * e[i, k]
+                sums[4, k] += h * y[i, k] * (u * ya + 0.5 * z * r)
+                sums[5, k] += h * u
 
 
 def moments(
