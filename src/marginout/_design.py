@@ -150,7 +150,8 @@ class CsrDesign(Design):
         self._uniform = bool(np.all(self._kappa == self._kappa[0]))
         # The kernels take the address of the first entry: give an empty matrix one.
         data, indices = (X.data, X.indices) if X.nnz else (np.zeros(1, X.dtype), np.zeros(1, indptr.dtype))
-        self._csr = data, indices, indptr
+        contiguous = np.ascontiguousarray
+        self._csr = contiguous(data), contiguous(indices), contiguous(indptr)
 
     def _line(self, W: Array, P: Array) -> tuple[Array, Array, Array]:
         K = W.shape[1]

@@ -14,7 +14,6 @@ a feature is deleted, never the probability that it is kept.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from numbers import Real
 from typing import Any, NamedTuple
@@ -24,7 +23,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-Columns = NDArray[np.intp] | None
 
 __all__ = ["Deletion", "Dropout", "Gaussian", "Laplace", "Moments", "Noise", "Poisson", "resolve"]
 
@@ -62,12 +60,30 @@ class Noise(ABC):
     def log_mgf(self, t: Any, x: Any) -> Array:
         """log E exp(t·x̃), entry by entry; +inf where the expectation diverges."""
 
-    @abstractmethod
     def corrupt(self, X: Any, rng: Any = None) -> Any:
         """A corrupted copy of X; `rng` is a NumPy generator, a seed or None.
 
-        Sparse data stay sparse unless the noise is additive, which leaves no zero.
+        Sparse data stay sparse (as CSR) unless the noise is additive, which leaves no zero.
         """
+        generator = np.random.default_rng(rng)
+        if not sp.issparse(X):
+            X = np.asarray(X)
+        elif self._form()[2] == 0:
+            X = X.toarray()
+        else:
+            X = X.tocsr(copy=True)
+        if X.dtype.kind != "f":
+            X = X.astype(np.float64)
+        self.moments(X.shape[-1])  # for its check of the parameters' lengths
+        if not sp.issparse(X):
+            return self._sample(X, slice(None), generator).astype(X.dtype, copy=False)
+        X.sum_duplicates()
+        X.data = self._sample(X.data, X.indices, generator).astype(X.dtype, copy=False)
+        return X
+
+    @abstractmethod
+    def _sample(self, x: Any, columns: Any, rng: np.random.Generator) -> Any:
+        """Corrupted entries x, whose last axis stands for the given columns."""
 
     @abstractmethod
     def _form(self) -> tuple[Any, Any, int]:
@@ -86,6 +102,10 @@ class Noise(ABC):
         ones = np.ones(n_features)
         return Moments(ones * scale, ones * coefficient, power)
 
+    def __reduce__(self) -> Any:
+        # Copies go through the constructor: frozen, checked and read-only like the original.
+        return type(self), tuple(getattr(self, f.name) for f in fields(self))  # type: ignore[arg-type]
+
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and all(
             np.array_equal(getattr(self, f.name), getattr(other, f.name))
@@ -101,7 +121,9 @@ def _parameter(noise: Noise, name: str, high: float, wanted: str) -> None:
     """Replace a field by a float or a read-only vector inside [0, high), or explain."""
     value = getattr(noise, name)
     try:
-        array = np.array(np.nan if isinstance(value, (bool, str)) else value, dtype=np.float64)
+        given = np.asarray(value)
+        array = np.array(given if given.dtype.kind in "fiu" else np.nan, dtype=np.float64)
+        array += 0.0  # -0 becomes 0
     except (TypeError, ValueError):
         array = np.array(np.nan)
     if array.ndim > 1 or array.size == 0 or not np.all((array >= 0) & (array < high)):
@@ -113,44 +135,15 @@ def _parameter(noise: Noise, name: str, high: float, wanted: str) -> None:
     object.__setattr__(noise, name, float(array) if array.ndim == 0 else array)
 
 
-def _entrywise(X: Any, change: Callable[[Any, Columns], Any]) -> Any:
-    """Apply `change(values, columns)` to the stored entries of X; columns is None for dense X."""
-    if not sp.issparse(X):
-        X = np.asarray(X)
-        X = X if X.dtype.kind == "f" else X.astype(np.float64)
-        return change(X, None).astype(X.dtype, copy=False)
-    X = X.tocsr(copy=True)
-    X.sum_duplicates()
-    if X.dtype.kind != "f":
-        X = X.astype(np.float64)
-    X.data = change(X.data, X.indices).astype(X.dtype, copy=False)
-    return X
-
-
-def _dense(X: Any) -> Any:
-    return X.toarray() if sp.issparse(X) else X
-
-
-def _at(parameter: Any, columns: Columns) -> Any:
-    """A parameter at the given columns: itself when it is one number, or when all are meant."""
-    return parameter if columns is None or np.ndim(parameter) == 0 else parameter[columns]
+def _at(parameter: Any, columns: Any) -> Any:
+    """A parameter at some columns: itself when it is one number."""
+    return parameter if np.ndim(parameter) == 0 else parameter[columns]
 
 
 def _log_mgf_deletion(rate: Any, z: Any) -> Array:
     """log(q + (1 − q)·exp(z)), without overflow and exact at q = 0."""
     with np.errstate(divide="ignore"):
         return np.asarray(np.logaddexp(np.log(rate), np.log1p(-np.asarray(rate)) + z))
-
-
-def _delete(X: Any, rate: Any, rng: Any, survivors: Any) -> Any:
-    """X with entries deleted at the given rate and survivors multiplied by `survivors`."""
-    generator = np.random.default_rng(rng)
-
-    def change(x: Any, columns: Columns) -> Any:
-        keep = generator.random(x.shape) >= _at(rate, columns)
-        return x * (keep * _at(survivors, columns))
-
-    return _entrywise(X, change)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,8 +166,9 @@ class Dropout(Noise):
     def log_mgf(self, t: Any, x: Any) -> Array:
         return _log_mgf_deletion(self.rate, np.multiply(t, x) / (1 - self.rate))
 
-    def corrupt(self, X: Any, rng: Any = None) -> Any:
-        return _delete(X, self.rate, rng, 1 / (1 - self.rate))
+    def _sample(self, x: Any, columns: Any, rng: np.random.Generator) -> Any:
+        rate = _at(self.rate, columns)
+        return x * (rng.random(x.shape) >= rate) / (1 - rate)
 
     def _form(self) -> tuple[Any, Any, int]:
         return 1.0, self.rate / (1 - self.rate), 2
@@ -203,8 +197,8 @@ class Deletion(Noise):
     def log_mgf(self, t: Any, x: Any) -> Array:
         return _log_mgf_deletion(self.rate, np.multiply(t, x))
 
-    def corrupt(self, X: Any, rng: Any = None) -> Any:
-        return _delete(X, self.rate, rng, 1.0)
+    def _sample(self, x: Any, columns: Any, rng: np.random.Generator) -> Any:
+        return x * (rng.random(x.shape) >= _at(self.rate, columns))
 
     def _form(self) -> tuple[Any, Any, int]:
         return 1 - self.rate, self.rate / (1 - self.rate), 2
@@ -229,9 +223,8 @@ class Gaussian(Noise):
     def log_mgf(self, t: Any, x: Any) -> Array:
         return np.asarray(np.multiply(t, x) + 0.5 * self.variance * np.square(t))
 
-    def corrupt(self, X: Any, rng: Any = None) -> Any:
-        generator, deviation = np.random.default_rng(rng), np.sqrt(self.variance)
-        return _entrywise(_dense(X), lambda x, _: x + deviation * generator.standard_normal(x.shape))
+    def _sample(self, x: Any, columns: Any, rng: np.random.Generator) -> Any:
+        return x + np.sqrt(self.variance) * rng.standard_normal(x.shape)
 
     def _form(self) -> tuple[Any, Any, int]:
         return 1.0, self.variance, 0
@@ -258,9 +251,8 @@ class Laplace(Noise):
         inside = np.log1p(-np.minimum(u, 0.5 * (1 + u)), where=u < 1, out=np.full(np.shape(u), -np.inf))
         return np.asarray(np.multiply(t, x) - inside)
 
-    def corrupt(self, X: Any, rng: Any = None) -> Any:
-        generator = np.random.default_rng(rng)
-        return _entrywise(_dense(X), lambda x, _: x + self.scale * generator.laplace(size=x.shape))
+    def _sample(self, x: Any, columns: Any, rng: np.random.Generator) -> Any:
+        return x + self.scale * rng.laplace(size=x.shape)
 
     def _form(self) -> tuple[Any, Any, int]:
         return 1.0, 2 * np.square(self.scale), 0
@@ -276,17 +268,14 @@ class Poisson(Noise):
     positive_only = True
 
     def log_mgf(self, t: Any, x: Any) -> Array:
-        return np.asarray(np.expm1(t) * x)
+        t, x = np.broadcast_arrays(np.asarray(t, dtype=np.float64), np.asarray(x, dtype=np.float64))
+        with np.errstate(over="ignore"):  # an absent feature stays absent, whatever t
+            return np.asarray(np.multiply(np.expm1(t), x, where=x != 0, out=np.zeros(x.shape)))
 
-    def corrupt(self, X: Any, rng: Any = None) -> Any:
-        generator = np.random.default_rng(rng)
-
-        def change(x: Any, _: Columns) -> Any:
-            if x.size and x.min() < 0:
-                raise ValueError(f"Poisson noise needs X >= 0, but X holds {x.min():g}.")
-            return generator.poisson(x)
-
-        return _entrywise(X, change)
+    def _sample(self, x: Any, columns: Any, rng: np.random.Generator) -> Any:
+        if x.size and x.min() < 0:
+            raise ValueError(f"Poisson noise needs X >= 0, but X holds {x.min():g}.")
+        return rng.poisson(x)
 
     def _form(self) -> tuple[Any, Any, int]:
         return 1.0, 1.0, 1
