@@ -47,7 +47,8 @@ def linear_scores(X: Any, W: Array) -> Array:
     """X W in float64, (n, K), without a float64 copy of a float32 X."""
     if X.dtype == np.float64:
         return np.asarray(X @ W)
-    rows = max(16, BLOCK_ENTRIES // X.shape[1]) if not sp.issparse(X) else X.shape[0]
+    entries = X.nnz if sp.issparse(X) else X.size
+    rows = max(16, BLOCK_ENTRIES * X.shape[0] // max(entries, 1))
     starts = range(0, X.shape[0], rows)
     return np.concatenate([np.asarray(X[i : i + rows] @ W) for i in starts])
 

@@ -25,7 +25,7 @@ from marginout._validation import (
     check_sample_weight,
     check_size,
 )
-from marginout.estimators._callbacks import CallbackSupportMixin, FitTask, with_callbacks
+from marginout.estimators._callbacks import FRAMES, CallbackSupportMixin, FitTask, with_callbacks
 from marginout.losses import Loss
 from marginout.noise import resolve
 from marginout.solvers import SOLVERS, Solution, choose
@@ -83,7 +83,7 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         self.optimality_gap_ = float(result.gap.sum())
         self.objective_history_ = np.array(result.history)
         task.end(lambda: attributes(result.W, result.b))
-        result.warn(max_iter, stacklevel=5)
+        result.warn(max_iter, stacklevel=2 + FRAMES)
 
     def _start(self, d: int, K: int, allowed: bool) -> tuple[Array, Array]:
         """Zeros, or the last solution when `warm_start` asks for it and it fits."""
@@ -186,8 +186,8 @@ class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[mi
         if isinstance(self.class_weight, str):
             check_option("class_weight", self.class_weight, ["balanced"])
             total, positive = weights.sum(), weights @ (Y > 0)
-            sides = np.maximum([total - positive, positive], np.finfo(float).tiny)
-            each = total / (2 * sides)
+            sides = np.array([weights @ (Y < 0), positive])
+            each = total / (2 * np.where(sides > 0, sides, total))  # an empty side weighs nothing anyway
             return np.asarray(np.where(Y > 0, each[1], each[0]) * weights[:, None])
         if self.class_weight is None:
             return weights[:, None]

@@ -33,7 +33,7 @@ class Result:
     converged : (K,) of bool
     n_iter : int
     history : list of float
-        F, summed over the problems, after every iteration.
+        F, summed over the problems, after as many iterations of each.
     """
 
     W: Array
@@ -70,7 +70,7 @@ class Progress:
         self._value, self._gap, self._left = np.full(K, np.inf), np.full(K, np.inf), np.full(K, np.inf)
         self._converged = np.zeros(K, dtype=bool)
         self._stopped, self._n_iter = False, 1
-        self._history: list[float] = []
+        self._history: list[list[float]] = [[] for _ in range(K)]
 
     def record(self, iteration: int, point: Point, gap: Array, left: Array) -> bool:
         """Note the active problems' state; whether to go on.
@@ -83,13 +83,10 @@ class Progress:
         self._value[active], self._gap[active], self._left[active] = point.value, gap, left
         self._n_iter = max(self._n_iter, iteration)
         if iteration:
-            self._history.append(float(self._value[np.isfinite(self._value)].sum()))
+            for k, value in zip(active, point.value, strict=True):
+                self._history[k].append(float(value))
             self._converged[active] |= left <= self.tol * point.value
-            if self._monitor is not None:
-                left_in_all = float(self._left[np.isfinite(self._left)].sum())
-                self._stopped = bool(
-                    self._monitor(iteration, self._history[-1], left_in_all, lambda: self._solution(point))
-                )
+            self._stopped |= self._report(iteration, point)
         if iteration == self.max_iter or self._stopped or self._converged[active].all():
             self.keep(point)
             return False
@@ -105,9 +102,18 @@ class Progress:
         self._W[:, self.active[columns]] = point.W[:, columns]
         self._b[self.active[columns]] = point.b[columns]
 
-    def _solution(self, point: Point) -> tuple[Array, Array]:
-        self.keep(point)
-        return self._W.copy(), self._b.copy()
+    def _report(self, iteration: int, point: Point) -> bool:
+        """Tell the monitor; whether it asks to stop."""
+
+        def solution() -> tuple[Array, Array]:
+            self.keep(point)
+            return self._W.copy(), self._b.copy()
+
+        if self._monitor is None:
+            return False
+        known = np.isfinite(self._left)
+        total, left = float(self._value[known].sum()), float(self._left[known].sum())
+        return bool(self._monitor(iteration, total, left, solution))
 
     def unfinished(self, point: Point, fraction: float) -> NDArray[np.intp] | None:
         """The active problems left, once at least a fraction of them has converged.
@@ -124,7 +130,10 @@ class Progress:
 
     def result(self) -> Result:
         converged = self._converged | self._stopped
-        return Result(self._W, self._b, self._value, self._gap, converged, self._n_iter, self._history)
+        length = max(map(len, self._history))
+        padded = [values + values[-1:] * (length - len(values)) for values in self._history]
+        history = [sum(values) for values in zip(*padded, strict=True)]
+        return Result(self._W, self._b, self._value, self._gap, converged, self._n_iter, history)
 
 
 #: How much the suboptimality may exceed its estimate. On real text it stayed below twice.

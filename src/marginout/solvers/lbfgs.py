@@ -32,7 +32,7 @@ class _Run:
 
     def __init__(self, objective: Objective, W: Array, b: Array, progress: Progress) -> None:
         self._objective, self._progress = objective, progress
-        self._precision = 0.1 * progress.tol
+        self._precision = 1e-6 * progress.tol  # L-BFGS wants F itself, not F to a tolerance
         self._point = starting_point(objective, W, b, self._precision)
         self._G = objective.gradient(self._point)
         self._scale = np.sqrt(objective.curvature(self._point))
@@ -63,5 +63,5 @@ class _Run:
             raise StopIteration
 
     def _record(self) -> bool:
-        left = estimate(self._G, self._G / self._scale**2)
+        left = estimate(self._G, self._G / self._objective.curvature(self._point))
         return self._progress.record(self._iteration, self._point, half_square(self._G), left)

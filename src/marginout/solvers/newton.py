@@ -52,11 +52,12 @@ def _solve_one(objective: Objective, W: Array, b: Array, progress: Progress) -> 
             steps += 1
             G, a = smooth.gradient(point), smooth.second_derivative(point)
             nothing = np.zeros_like(G)
-            dW, _ = factor_step(smooth, point, G, a, nothing, nothing)
+            dW, db = factor_step(smooth, point, G, a, nothing, nothing)
             slope = np.einsum("dk,dk->k", G, dW)
             offset_slope = smooth.offset_gradient(point)
+            gain = -(slope + offset_slope * db)
             point = minimize_line(smooth.line(point, dW), slope, offset_slope, LAST)
-            if -slope[0] <= (LAST if rounding == ROUNDINGS[-1] else STAGE) * point.value[0]:
+            if gain[0] <= (LAST if rounding == ROUNDINGS[-1] else STAGE) * point.value[0]:
                 break
         W, b = point.W, point.b
         beta = -smooth.weights * point.dm
