@@ -80,10 +80,10 @@ def test_peak_memory_is_the_fits_own():
     code = (
         "import numpy as np; from functools import partial; from benchmarks import measure, peers, problems; "
         "np.ones(50_000_000).sum(); print(measure.peak_growth(lambda: np.ones(10_000_000))); "
-        "load = partial(problems.sparse, 2000, 1000, 20); "
+        "load = partial(problems.dense, 2000, 100); "
         "print(*measure.peak_memory(load, measure.Entry(peers.SVC, 1.0, 0.5)))"
     )
     growth, peak, data = map(int, run("-c", code).split())
     assert growth == pytest.approx(80e6, rel=0.1)
     assert peak < 20e6
-    assert data == pytest.approx(2000 * 20 * 12, rel=0.1)
+    assert data == 2000 * 100 * 4

@@ -178,12 +178,13 @@ def test_f_is_convex_along_chords(loss, seed):
 @every_noise
 @every_loss
 def test_curvature_is_the_diagonal_of_the_majorisers_matrix(loss, noise, own):
-    """curvature() against diag(I + Mᵀ diag(a) M + diag(Vᵀa)), a = C·s·γ, formed densely."""
+    """curvature() against diag(I + Mᵀ diag(a) M + diag(Vᵀa)), a = C·s·min(γ, 1/grain), formed densely."""
     p = Problem(loss, noise, own)
     point = p.objective.point(p.W, p.b)
     a = p.objective.majorizer(point)
     gamma = p.loss.majorizer(p.M @ p.W + p.b, p.V @ (p.W * p.W), p.Y)
     np.testing.assert_allclose(a, p.weights * gamma, rtol=1e-9)
+    a = np.minimum(a, p.weights / p.loss.grain)
     curvature = p.objective.curvature(point)
     for k in range(K):
         matrix = np.eye(D) + p.M.T @ (a[:, [k]] * p.M) + np.diag(p.V.T @ a[:, k])

@@ -195,7 +195,7 @@ class Objective:
             jet = self.loss.jet(m[rows], v[rows], self.Y[rows])
             value += self._weighted_sum(jet.value, rows)
             dm[rows], dv[rows] = jet.dm, jet.dv
-        return Point(W, b, m, v, value, dm, dv, np.full(self.K, np.inf))
+        return Point(W, b, m, v, value, dm, dv, np.full(self.K, np.inf if self.fit_intercept else 0.0))
 
     def _weighted_sum(self, values: Array, rows: slice) -> Array:
         """Σ_n s_nk · values_nk over some rows, (K,)."""

@@ -49,8 +49,8 @@ class DropoutLogisticRegression(DropoutClassifier):
         "irls" is the paper's algorithm, "ncg" nonlinear conjugate gradients, "auto" the
         fastest. All reach the same optimum.
     tol : float, default=1e-3
-        The fit ends when the objective is, as far as the solver can tell, within tol/10
-        (relative) of its minimum.
+        The fit ends when the objective is estimated to be within tol/10 (relative) of its
+        minimum; a factor of ten is left for the estimate to err.
     max_iter : int, default=1000
         Most iterations; reaching it warns, with the distance left.
     warm_start : bool, default=False

@@ -49,8 +49,8 @@ class DropoutSVC(DropoutClassifier):
         fastest. All reach the same optimum. Without noise the problem goes to dual
         coordinate descent whatever is said here.
     tol : float, default=1e-3
-        The fit ends when the objective is, as far as the solver can tell, within tol/10
-        (relative) of its minimum.
+        The fit ends when the objective is estimated to be within tol/10 (relative) of its
+        minimum; a factor of ten is left for the estimate to err.
     max_iter : int, default=1000
         Most iterations; reaching it warns, with the distance left.
     warm_start : bool, default=False
@@ -150,8 +150,8 @@ class DropoutSVR(DropoutRegressor):
         fastest. All reach the same optimum. Without noise the problem goes to dual
         coordinate descent whatever is said here.
     tol : float, default=1e-3
-        The fit ends when the objective is, as far as the solver can tell, within tol/10
-        (relative) of its minimum.
+        The fit ends when the objective is estimated to be within tol/10 (relative) of its
+        minimum; a factor of ten is left for the estimate to err.
     max_iter : int, default=1000
         Most iterations; reaching it warns, with the distance left.
     warm_start : bool, default=False

@@ -26,9 +26,12 @@ ROUNDING = 1e-14
 LONGEST = 10.0
 #: A Hessian whose offset direction is flatter than this, relatively, is not inverted.
 FLAT = 1e-12
+#: What the offset may keep of its suboptimality, as a fraction of F: nothing that would spoil the
+#: certificate, which holds for the best offset.
+OFFSET = 1e-10
 
 
-def minimize_line(line: Line, dt: Array, db: Array, precision: float) -> Point:
+def minimize_line(line: Line, dt: Array, db: Array, precision: float = OFFSET) -> Point:
     """Minimise F over (t, δ) from the slopes (dt, db) at (0, 0).
 
     `precision` is the suboptimality, as a fraction of F, that the offset may keep.
@@ -38,7 +41,7 @@ def minimize_line(line: Line, dt: Array, db: Array, precision: float) -> Point:
     return _minimize(line, base, *_newton_step(base, line.objective), precision)
 
 
-def starting_point(objective: Objective, W: Array, b: Array, precision: float) -> Point:
+def starting_point(objective: Objective, W: Array, b: Array, precision: float = OFFSET) -> Point:
     """The point (W, b), or a fair first one where W = 0, with the offset that suits it."""
     if W.any():
         return settle_offset(objective, objective.point(W, b), precision)

@@ -97,6 +97,10 @@ class Progress:
         self.record(iteration, point, gap, gap)
         self.keep(point)
 
+    def exhaust(self) -> None:
+        """Declare the active problems solved as well as the arithmetic allows."""
+        self._converged[self.active] = True
+
     def keep(self, point: Point, columns: NDArray[np.intp] | slice = slice(None)) -> None:
         """Take the active problems' weights, or some of them, for the result."""
         self._W[:, self.active[columns]] = point.W[:, columns]

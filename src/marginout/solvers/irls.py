@@ -5,7 +5,8 @@ minimises that quadratic, whose matrix is a diagonal plus a weighted Gram matrix
 
     A = I + diag(Vᵀa) + Mᵀdiag(a)M,     a = C·s·γ,
 
-bordered by the offset, so F cannot go up. Three forms of one step:
+bordered by the offset. A search along the step, which costs no pass, makes it as long as
+it should be and settles the offset: F cannot go up. Three forms of one step:
 
     cholesky    form A, d×d                                   few features
     woodbury    form I + √a M Λ⁻¹ Mᵀ √a, n×n, Λ = A − Mᵀdiag(a)M     few examples
@@ -20,10 +21,12 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from marginout._objective import Array, Objective, Point
-from marginout.solvers._linesearch import settle_offset, starting_point
+from marginout.solvers._linesearch import minimize_line, starting_point
 from marginout.solvers._result import Monitor, Progress, Result, estimate, half_square
 
 PACK = 0.25
+#: Largest γ, times the loss's scale. An example in the very kink would else hold on to it for good.
+HEAVIEST = 1e3
 #: Largest matrix that is formed and factorised, and how many CG iterations it must be worth.
 LARGEST_FACTOR = 4096
 CG_PASSES = 15
@@ -47,22 +50,23 @@ def solve(
 ) -> Result:
     """Minimise all K problems from (W, b)."""
     progress = Progress(objective.design.d, objective.K, tol, max_iter, monitor)
-    point = starting_point(objective, W, b, 0.1 * tol)
+    point = starting_point(objective, W, b)
     step = M_STEPS[_cheapest(objective) if m_step == "auto" else m_step]
     for iteration in range(max_iter + 1):
         G = objective.gradient(point)
-        a = objective.majorizer(point)
-        squares, variance = objective.design.diagonal(a)
-        D = 1.0 + squares + variance
-        left = estimate(G, G / D)
+        left = estimate(G, G / objective.curvature(point))
         if not progress.record(iteration, point, half_square(G), left):
             break
         going = progress.unfinished(point, PACK)
         if going is not None:
             objective, point = objective.select(going), point.select(going)
-            G, a, variance, squares = (np.ascontiguousarray(x[:, going]) for x in (G, a, variance, squares))
-        dW, db = step(objective, point, G, a, variance, squares)
-        point = settle_offset(objective, objective.point(point.W + dW, point.b + db), 0.1 * tol)
+            G = np.ascontiguousarray(G[:, going])
+        a = np.minimum(objective.majorizer(point), HEAVIEST * objective.weights / objective.loss.scale)
+        squares, variance = objective.design.diagonal(a)
+        dW, _ = step(objective, point, G, a, variance, squares)
+        slope = np.einsum("dk,dk->k", G, dW)
+        offset_slope = objective.offset_gradient(point)
+        point = minimize_line(objective.line(point, dW), slope, offset_slope)
     return progress.result()
 
 

@@ -45,8 +45,10 @@ class _Run:
         most = self._progress.max_iter
         options = {"maxiter": most, "maxfun": 20 * most, "maxcor": MEMORY, "gtol": 0.0, "ftol": 0.0}
         u = (self._point.W * self._scale)[:, 0]
-        minimize(self._try, u, jac=True, method="L-BFGS-B", callback=self._accept, options=options)
+        result = minimize(self._try, u, jac=True, method="L-BFGS-B", callback=self._accept, options=options)
         self._progress.keep(self._point)
+        if result.success:  # ftol is 0: no lower F can be told from this one
+            self._progress.exhaust()
 
     def _try(self, u: Array) -> tuple[float, Array]:
         point = self._objective.point(u[:, None] / self._scale, self._point.b)

@@ -32,7 +32,7 @@ def solve(
     The suboptimality left is estimated by ½ gᵀD⁻¹g, with D the preconditioner.
     """
     progress = Progress(objective.design.d, objective.K, tol, max_iter, monitor)
-    point = starting_point(objective, W, b, 0.1 * tol)
+    point = starting_point(objective, W, b)
     P = G_before = gs_before = D = np.empty(0)
     for iteration in range(max_iter + 1):
         G = objective.gradient(point)
@@ -60,7 +60,7 @@ def solve(
             slope = np.where(uphill, -gs, slope)
         G_before, gs_before = G, gs
         line = objective.line(point, P)
-        point = minimize_line(line, slope, objective.offset_gradient(point), 0.1 * tol)
+        point = minimize_line(line, slope, objective.offset_gradient(point))
         if (iteration + 1) % REFRESH == 0:
             point = replace(objective.point(point.W, point.b), offset_left=point.offset_left)
     return progress.result()

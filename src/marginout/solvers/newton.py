@@ -16,9 +16,10 @@ from marginout.solvers._linesearch import minimize_line
 from marginout.solvers._result import Monitor, Progress, Result
 from marginout.solvers.irls import cheapest_factor
 
-#: Roundings of the kink, as fractions of the loss's scale.
-ROUNDINGS = 10.0 ** np.arange(0.0, -6.6, -0.5)
-#: A stage ends when a step would lower F by less than this fraction of it; the last goes further.
+#: Roundings of the kink, as fractions of the loss's scale; those below FINE only where `tol` asks.
+ROUNDINGS = 10.0 ** np.arange(0.0, -9.1, -0.5)
+FINE = 1e-6
+#: A stage ends when a step would lower F by less than this fraction of it; fine ones go further.
 STAGE, LAST = 1e-6, 1e-22
 STEPS = 30
 #: Multiplications that all the factorisations of a fit may take.
@@ -57,11 +58,13 @@ def _solve_one(objective: Objective, W: Array, b: Array, progress: Progress) -> 
             offset_slope = smooth.offset_gradient(point)
             gain = -(slope + offset_slope * db)
             point = minimize_line(smooth.line(point, dW), slope, offset_slope, LAST)
-            if gain[0] <= (LAST if rounding == ROUNDINGS[-1] else STAGE) * point.value[0]:
+            if gain[0] <= (LAST if rounding < FINE else STAGE) * point.value[0]:
                 break
         W, b = point.W, point.b
         beta = -smooth.weights * point.dm
         exact, gap = dual.certify(objective, W, beta)
-        if steps >= progress.max_iter:
+        if steps >= progress.max_iter or (rounding < FINE and gap[0] <= progress.tol * exact.value[0]):
             break
+    else:
+        progress.exhaust()  # finer roundings are lost in the arithmetic's own
     progress.finish(steps, exact, gap)
