@@ -230,6 +230,19 @@ def test_tol_is_kept(estimator, expectation, noise, solver):
         assert model.objective_ <= best_known(estimator, expectation, noise, seed) * (1 + 1e-3)
 
 
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("expectation", EXPECTATIONS)
+def test_the_origin_is_no_trap(solver, expectation):
+    """Where noise drowns the features F has a kink at w = 0, next to its minimum but not its minimum."""
+    rng = np.random.RandomState(0)
+    X = rng.uniform(size=(40, 3))
+    X[X < 0.6] = 0.0
+    y = rng.randint(0, 3, size=40)
+    best = quiet(DropoutSVC(expectation=expectation, tol=1e-8, max_iter=20_000), X, y).objective_
+    model = DropoutSVC(expectation=expectation, solver=solver).fit(X, y)
+    assert model.objective_ <= best * (1 + 1e-3)
+
+
 # --------------------------------------------------------------------------- several classes
 
 
@@ -293,7 +306,7 @@ with_and_without_noise = pytest.mark.parametrize("noise", [0.0, 0.3], ids=["no n
 def assert_same_solution(one, other) -> None:
     """Two fits of one problem: as close as their certificates say, ‖Δw‖ ≤ √(2·gap) for each."""
     far = np.sqrt(2 * one.optimality_gap_) + np.sqrt(2 * other.optimality_gap_)
-    assert far < 0.02  # or there is nothing to see here
+    assert far < 0.05  # or there is nothing to see here
     assert np.linalg.norm(one.coef_ - other.coef_) <= far
     assert_allclose(one.objective_, other.objective_, rtol=0.2 * one.tol)
     assert_allclose(one.intercept_, other.intercept_, atol=far)
@@ -360,7 +373,7 @@ def test_balanced_gives_both_sides_the_same_weight(estimator, weighted, n_classe
         share = np.where(positive, own[positive].sum(), own[~positive].sum())
         by_hand = tight(estimator, noise).fit(X, positive, sample_weight=own * own.sum() / (2 * share))
         far = np.sqrt(2 * by_hand.optimality_gap_) + np.sqrt(2 * balanced.optimality_gap_)
-        assert far < 0.02
+        assert far < 0.05
         assert np.linalg.norm(balanced.coef_[k] - by_hand.coef_[0]) <= far
         assert_allclose(balanced.intercept_[k], by_hand.intercept_[0], atol=far)
 

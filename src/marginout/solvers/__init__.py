@@ -19,9 +19,12 @@ SOLVERS: dict[str, Solver] = {"irls": irls.solve, "lbfgs": lbfgs.solve, "ncg": n
 def choose(name: str, objective: Objective) -> Solver:
     """The solver for an objective.
 
-    Without noise a kinked loss is a plain SVM or SVR, and whatever was asked for, it goes
-    to a solver made for it. "auto" is nonlinear conjugate gradients, the fastest.
+    Without noise this is a plain SVM, SVR or LR. Small ones, and kinked losses of any size,
+    go to a solver made for them, whatever was asked for. Otherwise "auto" is nonlinear
+    conjugate gradients, the fastest.
     """
+    if objective.design.noiseless and newton.suits(objective):
+        return newton.solve
     if objective.design.noiseless and objective.loss.kinked:
-        return newton.solve if newton.suits(objective) else dual.solve
+        return dual.solve
     return SOLVERS["ncg" if name == "auto" else name]

@@ -60,6 +60,10 @@ class Result:
         )
 
 
+#: A problem also counts as solved when as many iterations together lower F by less than tol/100.
+STALL = 20
+
+
 class Progress:
     """The best known state of all K problems while a solver works on those still active."""
 
@@ -86,16 +90,21 @@ class Progress:
             for k, value in zip(active, point.value, strict=True):
                 self._history[k].append(float(value))
             self._converged[active] |= left <= self.tol * point.value
+            self._converged[active] |= [self._stalled(self._history[k]) for k in active]
             self._stopped |= self._report(iteration, point)
         if iteration == self.max_iter or self._stopped or self._converged[active].all():
             self.keep(point)
             return False
         return True
 
-    def finish(self, iteration: int, point: Point, gap: Array) -> None:
-        """Note the final state of the active problems, with a gap that is exact."""
-        self.record(iteration, point, gap, gap)
-        self.keep(point)
+    def _stalled(self, values: list[float]) -> bool:
+        """Whether F has not moved for a while.
+
+        A minimum where F is not smooth, such as w = 0 for a class that is given up, is
+        approached but never certified by a gradient.
+        """
+        little = max(0.01 * self.tol, 1e-14) * abs(values[-1])
+        return len(values) > STALL and values[-1 - STALL] - values[-1] <= little
 
     def exhaust(self) -> None:
         """Declare the active problems solved as well as the arithmetic allows."""

@@ -1,7 +1,7 @@
-"""Newton's method for small problems without noise: a plain SVM or SVR, to high accuracy.
+"""Newton's method for small problems without noise: plain SVM, SVR and LR, to high accuracy.
 
-The kink of the loss is rounded off by δ (a variance of δ² in every score), the smooth
-problem is solved by Newton's method, and δ is lowered, each solution starting the next.
+Smooth losses are taken as they are. A kink is rounded off by δ (a variance of δ² in every
+score), the smooth problem is solved, and δ is lowered, each solution starting the next.
 Dual coordinate descent is faster where a factorisation is not to be had, but knows no
 way around features of very different size; this does not mind them.
 """
@@ -13,7 +13,7 @@ import numpy as np
 from marginout._objective import Array, Objective
 from marginout.solvers import dual
 from marginout.solvers._linesearch import minimize_line
-from marginout.solvers._result import Monitor, Progress, Result
+from marginout.solvers._result import Monitor, Progress, Result, half_square
 from marginout.solvers.irls import cheapest_factor
 
 #: Roundings of the kink, as fractions of the loss's scale; those below FINE only where `tol` asks.
@@ -45,14 +45,14 @@ def solve(
 
 def _solve_one(objective: Objective, W: Array, b: Array, progress: Progress) -> None:
     factor_step = cheapest_factor(objective)
+    nothing = np.zeros_like(W)
     steps = 0
-    for rounding in ROUNDINGS:
+    for rounding in ROUNDINGS if objective.loss.kinked else [objective.rounding]:
         smooth = objective.rounded(rounding)
         point = smooth.point(W, b)
         for _ in range(min(STEPS, progress.max_iter - steps)):
             steps += 1
             G, a = smooth.gradient(point), smooth.second_derivative(point)
-            nothing = np.zeros_like(G)
             dW, db = factor_step(smooth, point, G, a, nothing, nothing)
             slope = np.einsum("dk,dk->k", G, dW)
             offset_slope = smooth.offset_gradient(point)
@@ -61,10 +61,14 @@ def _solve_one(objective: Objective, W: Array, b: Array, progress: Progress) -> 
             if gain[0] <= (LAST if rounding < FINE else STAGE) * point.value[0]:
                 break
         W, b = point.W, point.b
-        beta = -smooth.weights * point.dm
-        exact, gap = dual.certify(objective, W, beta)
-        if steps >= progress.max_iter or (rounding < FINE and gap[0] <= progress.tol * exact.value[0]):
+        if objective.loss.kinked:
+            point, gap = dual.certify(objective, W, -smooth.weights * point.dm)
+        else:
+            gap = half_square(smooth.gradient(point))
+        left = gap if objective.loss.kinked else np.minimum(gap, gain)
+        if steps >= progress.max_iter or (rounding < FINE and left[0] <= progress.tol * point.value[0]):
             break
     else:
         progress.exhaust()  # finer roundings are lost in the arithmetic's own
-    progress.finish(steps, exact, gap)
+    progress.record(steps, point, gap, left)
+    progress.keep(point)
