@@ -625,7 +625,7 @@ def test_weights_of_all_sizes(estimator):
 
 
 @each_estimator
-@pytest.mark.parametrize("size", [1e10, 1e100, 1e300])
+@pytest.mark.parametrize("size", [1e10, 1e100, 1e200])
 def test_huge_weights(estimator, size):
     """The ridge is nothing to weights of this size; they are all the same otherwise."""
     y = targets(estimator)

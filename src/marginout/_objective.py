@@ -166,7 +166,7 @@ class Objective:
     def second_derivative(self, point: Point) -> Array:
         """C·s·∂²φ/∂m² at a point, (n, K)."""
         jets = (self.loss.jet(point.m[rows], point.v[rows], self.Y[rows]) for rows in self.chunks)
-        return np.asarray(self.weights * np.concatenate([jet.dmm for jet in jets]))
+        return np.asarray(self.weights * np.maximum(np.concatenate([jet.dmm for jet in jets]), 0.0))
 
     def curvature(self, point: Point) -> Array:
         """The diagonal of the majoriser's matrix, (d, K): one pass over X.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_array, check_consistent_length
 
 from marginout.noise import Noise
 
@@ -17,28 +17,35 @@ Array = NDArray[np.float64]
 
 #: Largest magnitude of a feature or target: its square, summed, must stay a number.
 LARGEST = 1e100
+#: Largest sum of example weights.
+HEAVIEST = 1e250
 
 
 def check_real(name: str, value: Any, *, above: float | None = None, least: float | None = None) -> float:
     """A finite real number above or at least some bound."""
-    wanted = f"> {above:g}" if above is not None else f">= {least:g}"
-    fits = (
-        isinstance(value, Real)
-        and not isinstance(value, (bool, np.bool_))
-        and np.isfinite(float(value))
-        and (above is None or float(value) > above)
-        and (least is None or float(value) >= least)
-    )
-    if not fits:
-        raise ValueError(f"{name}={value!r} must be a finite number {wanted}.")
-    return float(value)
+    number = float("nan")
+    if isinstance(value, Real) and not isinstance(value, (bool, np.bool_)):
+        with suppress(OverflowError):
+            number = float(value)
+    low = number > above if above is not None else number >= (least or 0.0)
+    if not (low and number <= LARGEST):
+        wanted = f"> {above:g}" if above is not None else f">= {least:g}"
+        raise ValueError(f"{name}={value!r} must be a number {wanted} and at most {LARGEST:.0e}.")
+    return number
 
 
 def check_count(name: str, value: Any, least: int) -> int:
     """A whole number of at least some size."""
-    if not isinstance(value, Integral) or int(value) < least:
+    if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < least:
         raise ValueError(f"{name}={value!r} must be a whole number >= {least}.")
     return int(value)
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name}={value!r} must be True or False.")
+    return bool(value)
 
 
 def check_option(name: str, value: Any, options: Iterable[str]) -> str:
@@ -83,14 +90,25 @@ def check_sample_weight(sample_weight: Any, X: Any) -> Array:
         return np.ones(X.shape[0])
     if isinstance(sample_weight, Real):
         sample_weight = np.full(X.shape[0], sample_weight)
-    weights = check_array(
-        sample_weight, ensure_2d=False, dtype=np.float64, order="C", input_name="sample_weight"
-    )
-    if weights.ndim != 1:
-        raise ValueError(f"sample_weight has shape {weights.shape}; it must have one number per example.")
-    check_consistent_length(X, weights)
+    try:
+        given = np.asarray(sample_weight)
+        if given.dtype.kind == "c":
+            raise ValueError("Complex data not supported")
+        weights = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must hold one number per example: {error}.") from None
+    if weights.shape != (X.shape[0],):
+        raise ValueError(
+            f"sample_weight has shape {weights.shape} but X has {X.shape[0]} examples: "
+            "give one number for each."
+        )
+    if not np.isfinite(weights).all():
+        what = "NaN" if np.isnan(weights).any() else "infinity"
+        raise ValueError(f"Input sample_weight contains {what}.")
     if weights.min() < 0:
         raise ValueError(f"sample_weight holds {weights.min():g}: negative weights are not supported.")
+    if weights.max() > HEAVIEST / len(weights):
+        raise ValueError(f"sample_weight holds {weights.max():g}: the sum overflows. Divide by a constant.")
     if not weights.any():
         raise ValueError("sample_weight is zero for every example: at least one must be positive.")
     return np.asarray(weights)

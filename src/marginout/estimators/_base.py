@@ -20,6 +20,7 @@ from marginout._objective import Objective
 from marginout._validation import (
     check_count,
     check_features,
+    check_flag,
     check_option,
     check_real,
     check_sample_weight,
@@ -46,8 +47,8 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
     def _loss(self, Y: Array) -> Loss:
         """The loss that the parameters describe, for targets Y."""
 
-    def _minimize(self, X: Any, Y: Array, weights: Array, known: dict[str, Any], start: bool) -> None:
-        """Fit to validated X and targets Y (n, K) with example weights (n, 1) or (n, K).
+    def _minimize(self, X: Any, y: Any, Y: Array, weights: Array, known: dict[str, Any], start: bool) -> None:
+        """Fit to validated X and targets Y (n, K), made of y, with weights (n, 1) or (n, K).
 
         `known` holds the fitted attributes that are settled already, `start` says whether
         the last solution may be started from.
@@ -61,12 +62,14 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         solver = check_option("solver", self.solver, ["auto", *SOLVERS])
         verbose = check_count("verbose", self.verbose, 0)
         C = check_real("C", self.C, above=0)
+        fit_intercept = check_flag("fit_intercept", self.fit_intercept)
+        check_flag("warm_start", self.warm_start)
         design = make_design(check_features(X, noise), noise)
-        objective = Objective(design, self._loss(Y), Y, C * weights, bool(self.fit_intercept))
-        task = FitTask(self, max_iter, X, Y)
+        objective = Objective(design, self._loss(Y), Y, C * weights, fit_intercept)
+        task = FitTask(self, max_iter * Y.shape[1], X, y)
 
         def attributes(W: Array, b: Array) -> dict[str, Any]:
-            return {**known, "coef_": np.ascontiguousarray(W.T), "intercept_": b}
+            return {**known, **self._attributes(W, b)}
 
         def monitor(iteration: int, value: float, left: float, solution: Solution) -> bool:
             if verbose:
@@ -84,6 +87,10 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         self.objective_history_ = np.array(result.history)
         task.end(lambda: attributes(result.W, result.b))
         result.warn(max_iter, stacklevel=2 + FRAMES)
+
+    def _attributes(self, W: Array, b: Array) -> dict[str, Any]:
+        """The solution as fitted attributes."""
+        return {"coef_": np.ascontiguousarray(W.T), "intercept_": b}
 
     def _start(self, d: int, K: int, allowed: bool) -> tuple[Array, Array]:
         """Zeros, or the last solution when `warm_start` asks for it and it fits."""
@@ -178,7 +185,7 @@ class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[mi
             Y = np.column_stack([np.where(labels == k, 1.0, -1.0) for k in columns])
             start = np.array_equal(getattr(self, "classes_", ()), classes)
             weights = self._class_weights(classes, labels, Y, weights)
-            self._minimize(X, Y, weights, {"classes_": classes}, start)
+            self._minimize(X, y, Y, weights, {"classes_": classes}, start)
         return self
 
     def _class_weights(self, classes: Any, labels: Any, Y: Array, weights: Array) -> Array:
@@ -193,9 +200,17 @@ class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[mi
             return weights[:, None]
         if not isinstance(self.class_weight, dict):
             raise ValueError(f"class_weight={self.class_weight!r} must be a dict, 'balanced' or None.")
+        for weight in self.class_weight.values():
+            try:
+                check_real("weight", weight, least=0)
+            except ValueError as error:
+                raise ValueError(f"class_weight={self.class_weight!r}: {error}") from None
         each = compute_class_weight(self.class_weight, classes=classes, y=classes[labels])
-        if each.min() < 0 or not np.isfinite(each).all():
-            raise ValueError(f"class_weight={self.class_weight!r} must hold finite numbers >= 0.")
+        if np.count_nonzero(np.bincount(labels, weights * each[labels], len(classes))) < 2:
+            raise ValueError(
+                f"class_weight={self.class_weight!r} leaves examples of positive weight in one class only: "
+                "a classifier needs at least two classes."
+            )
         return np.asarray((weights * each[labels])[:, None])
 
     def decision_function(self, X: Any) -> Array:
@@ -230,6 +245,15 @@ class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[mi
 class DropoutRegressor(RegressorMixin, DropoutLinearModel):  # type: ignore[misc]
     """Regression on one target."""
 
+    _centre = 0.0
+
+    def _attributes(self, W: Array, b: Array) -> dict[str, Any]:
+        return {"coef_": W[:, 0].copy(), "intercept_": b + self._centre}
+
+    def _start(self, d: int, K: int, allowed: bool) -> tuple[Array, Array]:
+        W, b = super()._start(d, K, allowed)
+        return W, b - self._centre if W.any() else b
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         # Noise trades the score on clean data for that on corrupted data: no promise about the first.
@@ -259,10 +283,13 @@ class DropoutRegressor(RegressorMixin, DropoutLinearModel):  # type: ignore[misc
                 self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=True
             )
             weights = check_sample_weight(sample_weight, X)
+            y = np.array(y, dtype=np.float64)
+            if not np.isfinite(y).all():
+                raise ValueError("Input y contains NaN or infinity.")
             check_size("y", float(y.min()), float(y.max()))
-            Y = np.array(y, dtype=np.float64)[:, None]
-            self._minimize(X, Y, weights[:, None], {}, start=True)
-            self.coef_ = self.coef_[0]
+            # Targets are counted from their median, which the offset makes up for: y = 1e9 ± 1 is y = ±1.
+            self._centre = float(np.median(y)) if self.fit_intercept else 0.0
+            self._minimize(X, y, (y - self._centre)[:, None], weights[:, None], {}, start=True)
         return self
 
     def predict(self, X: Any) -> Array:

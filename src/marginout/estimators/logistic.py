@@ -161,10 +161,11 @@ class DropoutLogisticRegression(DropoutClassifier):
         model.estimators_ = []
         for coef, intercept in zip(self.coef_, self.intercept_, strict=True):
             one = self._export(plain())
-            one.coef_, one.intercept_, one.classes_ = coef[None], intercept[None], np.array([0, 1])
+            one.coef_, one.intercept_ = coef[None].copy(), np.array([intercept])
+            one.classes_ = np.array([0, 1])
             model.estimators_.append(one)
         model.label_binarizer_ = LabelBinarizer(sparse_output=True).fit(self.classes_)
-        model.classes_ = self.classes_
+        model.classes_ = self.classes_.copy()
         model.n_features_in_ = self.n_features_in_
         if hasattr(self, "feature_names_in_"):
             model.feature_names_in_ = self.feature_names_in_

@@ -61,7 +61,7 @@ class Result:
 
 
 #: A problem also counts as solved when as many iterations together lower F by less than tol/100.
-STALL = 20
+STALL = 50
 
 
 class Progress:
@@ -122,8 +122,8 @@ class Progress:
             self.keep(point)
             return self._W.copy(), self._b.copy()
 
-        if self._monitor is None:
-            return False
+        if self._monitor is None or self._stopped:
+            return self._stopped
         known = np.isfinite(self._left)
         total, left = float(self._value[known].sum()), float(self._left[known].sum())
         return bool(self._monitor(iteration, total, left, solution))

@@ -16,9 +16,10 @@ it should be and settles the offset: F cannot go up. Three forms of one step:
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from marginout._objective import Array, Objective, Point
 from marginout.solvers._linesearch import minimize_line, starting_point
@@ -106,15 +107,34 @@ def _bordered(
     return dW, db
 
 
+def _factorize(A: Array) -> tuple[Array, bool]:
+    """Cholesky's factor of a matrix of unit diagonal that rounding may have made indefinite."""
+    for jitter in (1e-14, 1e-10, 1e-6):
+        np.einsum("dd->d", A)[...] = 1.0 + jitter
+        with suppress(LinAlgError):
+            factor: tuple[Array, bool] = cho_factor(A, lower=True, check_finite=False)
+            return factor
+    return np.eye(len(A)), True  # a step along the scaled gradient; the search along it does the rest
+
+
 def _cholesky(
     objective: Objective, point: Point, G: Array, a: Array, variance: Array, squares: Array
 ) -> tuple[Array, Array]:
     factors = []
     for k in range(objective.K):
         A = objective.design.gram(a[:, k])
-        np.einsum("dd->d", A)[...] += 1.0
-        factors.append(cho_factor(A, lower=True, overwrite_a=True, check_finite=False))
-    return _bordered(objective, G, a, point, lambda k, r: cho_solve(factors[k], r, check_finite=False))
+        diagonal = np.einsum("dd->d", A)
+        diagonal += 1.0
+        # Scaled to a unit diagonal, features of any size can be factorised together.
+        scale = 1.0 / np.sqrt(diagonal)
+        A *= scale[:, None] * scale
+        factors.append((_factorize(A), scale))
+
+    def solve_k(k: int, r: Array) -> Array:
+        factor, scale = factors[k]
+        return np.asarray((cho_solve(factor, (r.T * scale).T, check_finite=False).T * scale).T)
+
+    return _bordered(objective, G, a, point, solve_k)
 
 
 def _woodbury(
