@@ -84,7 +84,8 @@ class Progress:
         """
         left = left + point.offset_left
         active = self.active
-        self._value[active], self._gap[active], self._left[active] = point.value, gap, left
+        self._value[active], self._left[active] = point.value, left
+        self._gap[active] = gap + point.offset_left  # the gap is a bound for the best offset
         self._n_iter = max(self._n_iter, iteration)
         if iteration:
             for k, value in zip(active, point.value, strict=True):
