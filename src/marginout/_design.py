@@ -34,8 +34,8 @@ Array = NDArray[np.float64]
 
 #: Multiplications below which a second thread costs more than it brings.
 SERIAL_WORK = 200_000
-#: Entries of a dense block: 256 rows of 784 float64 values, small enough for a core's cache.
-BLOCK_ENTRIES = 200_000
+#: Entries of a dense block: 128 rows of 784 float64 values, small enough for a core's cache.
+BLOCK_ENTRIES = 100_000
 
 
 def make_design(X: Any, noise: Noise) -> Design:
