@@ -19,6 +19,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from functools import lru_cache
 from typing import Any
 
@@ -61,15 +62,29 @@ def worker_threads(work: int) -> int:
 class Design(ABC):
     """X together with the moments of its corruption."""
 
+    #: How many problems are best solved together.
+    batch = 2**31
+
     def __init__(self, X: Any, noise: Noise) -> None:
         self.X = X
         self.n, self.d = X.shape
         self.nnz = X.nnz if sp.issparse(X) else self.n * self.d
         self.scale, self.coefficient, self.power = noise.moments(self.d)
         self.noiseless = not self.coefficient.any()
+        self._serial = False
         self._shrinks = bool(np.any(self.scale != 1.0))
         # The coefficient as a pass sees it: additive noise is none of its business.
         self._kappa = self.coefficient if self.power else np.zeros(self.d)
+
+    def serial(self) -> Design:
+        """The same design for a caller that has threads of its own."""
+        design = copy(self)
+        design._serial = True
+        return design
+
+    def threads(self, work: int) -> int:
+        """How many threads some multiplications are worth, within the limits in force."""
+        return 1 if self._serial else worker_threads(work)
 
     def moments(self, W: Array) -> tuple[Array, Array]:
         """Mean M W and variance V (W∘W) of the scores, each (n, K)."""
@@ -143,7 +158,13 @@ class Design(ABC):
 
 
 class CsrDesign(Design):
-    """Rows of non-zeros, passed over by the compiled kernels."""
+    """Rows of non-zeros, passed over by the compiled kernels.
+
+    A few problems at a time: more would share no more work, and a pass jumps
+    about in (d, K) arrays that had better stay in a core's cache.
+    """
+
+    batch = 8
 
     def __init__(self, X: Any, noise: Noise) -> None:
         super().__init__(X, noise)
@@ -158,7 +179,7 @@ class CsrDesign(Design):
         K = W.shape[1]
         out = np.empty((self.n, K)), np.empty((self.n, K)), np.empty((self.n, K))
         _passes.csr_line(
-            *self._csr, self._kappa, self._uniform, self.power == 2, W, P, *out, self._threads(K)
+            *self._csr, self._kappa, self._uniform, self.power == 2, W, P, *out, self.threads(self.nnz * K)
         )
         return out
 
@@ -180,7 +201,7 @@ class CsrDesign(Design):
     def row_norms(self) -> Array:
         ones = np.ones((self.d, 1))
         mean, cross, square = (np.empty((self.n, 1)) for _ in range(3))
-        threads = self._threads(1)
+        threads = self.threads(self.nnz)
         _passes.csr_line(*self._csr, ones[:, 0], True, True, ones, ones, mean, cross, square, threads)
         return square[:, 0]
 
@@ -192,12 +213,9 @@ class CsrDesign(Design):
         weighted = self.X.multiply(weights * self.scale**2).tocsr()
         return np.asarray((weighted @ self.X.T).toarray(), dtype=np.float64)
 
-    def _threads(self, K: int) -> int:
-        return worker_threads(self.nnz * K)
-
     def _parts(self, K: int) -> Array:
         # One (d, K) sum per thread; no more of them than rows of X fill, or adding them up is the work.
-        threads = min(self._threads(K), max(1, self.nnz // (2 * self.d)))
+        threads = min(self.threads(self.nnz * K), max(1, self.nnz // (2 * self.d)))
         return np.zeros((threads, self.d, K))
 
     @staticmethod
@@ -287,7 +305,7 @@ class DenseDesign(Design):
 
         Every thread takes fixed blocks, and BLAS is kept to one thread inside of each.
         """
-        threads = min(worker_threads(self.nnz * K), len(self._blocks))
+        threads = min(self.threads(self.nnz * K), len(self._blocks))
 
         def share(first: int) -> Array | None:
             buffer = np.empty((self._blocks[0].stop, self.d))

@@ -13,8 +13,9 @@ one pass for M p, V (w∘p) and V (p∘p), any number of trial steps costs O(n) 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +32,13 @@ Array = NDArray[np.float64]
 ROUNDING = 1e-10
 #: Elements of an (n, K) array that are worked on at a time, so that temporaries stay in cache.
 CHUNK = 16_384
+
+
+def dots(A: Array, B: Array) -> Array:
+    """A_k·B_k for every column, (K,)."""
+    out = np.zeros(A.shape[1])
+    _plane.dots(np.ascontiguousarray(A), np.ascontiguousarray(B), out)
+    return out
 
 
 class Slope(NamedTuple):
@@ -98,27 +106,18 @@ class Objective:
         self.floor = (rounding * loss.scale) ** 2
         rows = max(1, CHUNK // self.K)
         self.chunks = [slice(i, i + rows) for i in range(0, len(Y), rows)]
-        self._blocks: list[tuple[slice, Objective]] = []
 
-    def select(self, columns: NDArray[np.intp]) -> Objective:
-        """The same objective for some of the problems."""
+    def select(self, columns: NDArray[np.intp], design: Design | None = None) -> Objective:
+        """The same objective for some of the problems, or on another design."""
         weights = (
             self.weights if self.weights.shape[1] == 1 else np.ascontiguousarray(self.weights[:, columns])
         )
         Y = np.ascontiguousarray(self.Y[:, columns])
-        return Objective(self.design, self.loss, Y, weights, self.fit_intercept, self.rounding)
+        return Objective(design or self.design, self.loss, Y, weights, self.fit_intercept, self.rounding)
 
     def rounded(self, rounding: float) -> Objective:
         """The same objective with the loss's kinks rounded off by a fraction of its scale."""
         return Objective(self.design, self.loss, self.Y, self.weights, self.fit_intercept, rounding)
-
-    def blocks(self, size: int) -> list[tuple[slice, Objective]]:
-        """The problems in blocks of at most `size`, about equal, each with its objective."""
-        if not self._blocks:
-            count = -(-self.K // size)
-            edges = [self.K * i // count for i in range(count + 1)]
-            self._blocks = [(slice(i, j), self.select(np.arange(i, j))) for i, j in pairwise(edges)]
-        return self._blocks
 
     def point(self, W: Array, b: Array) -> Point:
         """The point (W, b): one pass over X, or none at W = 0."""
@@ -137,14 +136,13 @@ class Objective:
         nothing can be learnt about slopes or curvature. A least-squares problem shows the
         direction instead, and how far to go.
         """
-        s, target = self.loss.least_squares(self.Y, np.broadcast_to(self.weights, self.Y.shape))
-        s = s / s.sum(axis=0)
-        centre = np.einsum("nk,nk->k", s, target) if self.fit_intercept else np.zeros(self.K)
+        s, target = self.weights / self.weights.sum(axis=0), self.loss.least_squares(self.Y)
+        centre = (s * target).sum(axis=0) if self.fit_intercept else np.zeros(self.K)
         residual = s * (target - centre)
         start = self.point(np.zeros((self.design.d, self.K)), np.zeros(self.K))
         squares, variance = self.design.diagonal(s)
         scale = squares + variance
-        G = self.design.pullback(start.W, residual, np.zeros_like(s))
+        G = self.design.pullback(start.W, residual, np.zeros_like(residual))
         line = self.line(start, G / np.where(scale > 0, scale, 1.0))
         t, middle = line.least_squares(s, residual)
         return line, t, centre - t * middle
@@ -189,13 +187,28 @@ class Objective:
 
     def evaluate(self, W: Array, b: Array, m: Array, v: Array) -> Point:
         """The point (W, b) whose scores have these moments: no pass."""
-        value = 0.5 * np.einsum("dk,dk->k", W, W)
+        value = 0.5 * dots(W, W)
         dm, dv = np.empty_like(m), np.empty_like(m)
         for rows in self.chunks:
             jet = self.loss.jet(m[rows], v[rows], self.Y[rows])
             value += self._weighted_sum(jet.value, rows)
             dm[rows], dv[rows] = jet.dm, jet.dv
         return Point(W, b, m, v, value, dm, dv, np.full(self.K, np.inf if self.fit_intercept else 0.0))
+
+    def sum_chunks(self, count: int, add: Callable[[slice, Array], None]) -> Array:
+        """What `add(rows, sums)` adds to (count, K) sums over all rows, on all cores."""
+        threads = min(self.design.threads(self.Y.size), len(self.chunks))
+
+        def share(first: int) -> Array:
+            sums = np.zeros((count, self.K))
+            for rows in self.chunks[first::threads]:
+                add(rows, sums)
+            return sums
+
+        if threads == 1:
+            return share(0)
+        with ThreadPoolExecutor(threads) as pool:
+            return np.asarray(sum(pool.map(share, range(threads))))
 
     def _weighted_sum(self, values: Array, rows: slice) -> Array:
         """Σ_n s_nk · values_nk over some rows, (K,)."""
@@ -211,35 +224,30 @@ class Line:
     def __init__(self, objective: Objective, point: Point, P: Array | None) -> None:
         self.objective, self.value, self._point, self._P = objective, point.value, point, P
         self._squares = np.zeros((3, objective.K))  # ‖w‖², w·p, ‖p‖²
-        self._squares[0] = np.einsum("dk,dk->k", point.W, point.W)
+        self._squares[0] = dots(point.W, point.W)
         moments = (np.zeros_like(point.m),) * 3
         if P is not None:
             moments = objective.design.line(point.W, P)
-            self._squares[1] = np.einsum("dk,dk->k", point.W, P)
-            self._squares[2] = np.einsum("dk,dk->k", P, P)
+            self._squares[1] = dots(point.W, P)
+            self._squares[2] = dots(P, P)
         self._moments: tuple[Array, ...] = (point.m, point.v, *moments)
-
-    def part(self, block: slice, objective: Objective) -> Line:
-        """The same line for a block of the problems, whose objective is given."""
-        part = object.__new__(Line)
-        part.objective, part.value, part._squares = objective, self.value[block], self._squares[:, block]
-        part._moments = tuple(np.ascontiguousarray(x[:, block]) for x in self._moments)
-        return part
 
     def least_squares(self, s: Array, residual: Array) -> tuple[Array, Array]:
         """The t that fits residuals of weights s best, noise included; and the mean of M p."""
         _, _, a, _, e = self._moments
-        middle = np.einsum("nk,nk->k", s, a) if self.objective.fit_intercept else np.zeros(self.objective.K)
-        spread = np.einsum("nk,nk->k", s, (a - middle) ** 2 + e)
+        middle = (s * a).sum(axis=0) if self.objective.fit_intercept else np.zeros(self.objective.K)
+        spread = (s * ((a - middle) ** 2 + e)).sum(axis=0)
         return np.einsum("nk,nk->k", residual, a) / np.where(spread > 0, spread, 1.0), middle
 
     def expand(self, t: Array, delta: Array) -> Slope:
         """Value, gradient and Hessian in (t, δ) at a trial step: O(n), no pass."""
         objective = self.objective
-        sums = np.zeros((6, objective.K))
-        for rows in objective.chunks:
+
+        def add(rows: slice, sums: Array) -> None:
             plane = self._plane(t, delta, rows)
             objective.loss.add_expansion(plane, objective.Y[rows], objective.weights[rows], sums)
+
+        sums = objective.sum_chunks(6, add)
         ww, wp, pp = self._squares
         sums[0] += 0.5 * (ww + t * (2 * wp + t * pp))
         sums[1] += wp + t * pp
@@ -249,11 +257,13 @@ class Line:
     def majorize(self, t: Array, delta: Array) -> tuple[Array, Array, Array]:
         """The Hessian entries of the majoriser in (t, δ) at a trial step: O(n), no pass."""
         objective = self.objective
-        sums = np.zeros((3, objective.K))
-        for rows in objective.chunks:
+
+        def add(rows: slice, sums: Array) -> None:
             plane = self._plane(t, delta, rows)
             gamma = objective.loss.majorizer(*plane.moments(), objective.Y[rows])
             _plane.majorizer(objective.weights[rows], gamma, plane.a, plane.e, sums)
+
+        sums = objective.sum_chunks(3, add)
         return self._squares[2] + sums[0], sums[1], sums[2]
 
     def move(self, t: Array, delta: Array, value: Array, offset_left: Array) -> Point:
@@ -262,8 +272,7 @@ class Line:
         m, v = self._plane(t, delta, slice(None)).moments()
         dm, dv = np.empty_like(m), np.empty_like(m)
         for rows in self.objective.chunks:
-            jet = self.objective.loss.jet(m[rows], v[rows], self.objective.Y[rows])
-            dm[rows], dv[rows] = jet.dm, jet.dv
+            dm[rows], dv[rows] = self.objective.loss.slopes(m[rows], v[rows], self.objective.Y[rows])
         return Point(W, self._point.b + delta, m, v, value, dm, dv, offset_left)
 
     def _plane(self, t: Array, delta: Array, rows: slice) -> Plane:

@@ -108,9 +108,9 @@ class Loss(ABC):
         φ(w') ≤ φ(w) + ∇φ·(w' − w) + ½γ[(m' − m)² + Σ_d V_d (w'_d − w_d)²].
         """
 
-    def least_squares(self, y: Array, weights: Array) -> tuple[Array, Array]:
-        """Weights and targets of a least-squares problem whose solution is a fair start."""
-        return weights, y
+    def least_squares(self, y: Array) -> Array:
+        """Targets of a least-squares problem whose solution is a fair start."""
+        return y
 
     def box(self, y: Array, weights: Array) -> Box:
         """The dual at v = 0; kinked losses have one."""
@@ -123,6 +123,11 @@ class Loss(ABC):
         """
         jet = self.jet(*plane.moments(), y)
         _plane.expansion(weights, *jet, plane.a, plane.c, plane.e, plane.t, sums)
+
+    def slopes(self, m: Array, v: Array, y: Array) -> tuple[Array, Array]:
+        """∂φ/∂m and ∂φ/∂v. From `jet` here; a loss that can do with less work may."""
+        jet = self.jet(m, v, y)
+        return jet.dm, jet.dv
 
     def value(self, m: Array, v: Array, y: Array) -> Array:
         """φ alone."""
@@ -224,22 +229,19 @@ class Hinge(Loss):
         else:
             super().add_expansion(plane, y, weights, sums)
 
-    def least_squares(self, y: Array, weights: Array) -> tuple[Array, Array]:
-        return _balanced(y, weights), self.margin * y
+    def slopes(self, m: Array, v: Array, y: Array) -> tuple[Array, Array]:
+        if not self._fused:
+            return super().slopes(m, v, y)
+        dm, dv = np.empty_like(m), np.empty_like(m)
+        _plane.hinge_bound_slopes(y, self.margin, TINY, m, v, dm, dv)
+        return dm, dv
+
+    def least_squares(self, y: Array) -> Array:
+        return self.margin * y
 
     def box(self, y: Array, weights: Array) -> Box:
         positive = y > 0
         return Box(self.margin * y, 0.0, np.where(positive, 0.0, -weights), np.where(positive, weights, 0.0))
-
-
-def _balanced(y: Array, weights: Array) -> Array:
-    """Weights that give both sides of each problem the same total; as they are where one is empty."""
-    sides = [np.where(side, weights, 0.0) for side in (y > 0, y < 0)]
-    totals = [side.sum(axis=0) for side in sides]
-    both = np.minimum(*totals) > 0
-    return np.asarray(
-        sum(side / np.where(both, total, 1.0) for side, total in zip(sides, totals, strict=True))
-    )
 
 
 class EpsilonInsensitive(Loss):
@@ -306,8 +308,8 @@ class Logistic(Loss):
     def majorizer(self, m: Array, v: Array, y: Array) -> Array:
         return _tanh_quotients(np.sqrt(m * m + v))[0]
 
-    def least_squares(self, y: Array, weights: Array) -> tuple[Array, Array]:
-        return _balanced(y, weights), 2 * y
+    def least_squares(self, y: Array) -> Array:
+        return 2 * y
 
 
 def _tanh_quotients(omega: Array) -> tuple[Array, Array]:
@@ -356,8 +358,8 @@ class LogisticGaussian(Loss):
         )
         return np.asarray(np.minimum(gamma, 0.25))  # log(1 + e^z) has a curvature of at most ¼
 
-    def least_squares(self, y: Array, weights: Array) -> tuple[Array, Array]:
-        return _balanced(y, weights), 2 * y
+    def least_squares(self, y: Array) -> Array:
+        return 2 * y
 
 
 @lru_cache(maxsize=1)

@@ -12,6 +12,14 @@ threads but never on their timing.
 from cython.parallel cimport prange
 from libc.stdint cimport int32_t, int64_t
 
+cdef extern from "_simd.h":
+    ctypedef void cloned_void
+    ctypedef void inlined_void
+    ctypedef double quad
+    int QUAD
+    quad load_quad(const double* p, int lanes) noexcept nogil
+    void store_quad(double* p, int lanes, quad q) noexcept nogil
+
 cdef extern from *:
     """
     #ifdef _OPENMP
@@ -31,10 +39,7 @@ ctypedef fused index_t:
     int64_t
 
 
-cdef enum:
-    # Problems whose sums are kept at hand while a row is read: the compiler can see that
-    # they overlap with nothing, and vectorises.
-    LANES = 64
+cdef double* ZEROS = [0.0, 0.0, 0.0, 0.0]
 
 
 def max_threads():
@@ -57,106 +62,167 @@ cdef Py_ssize_t first_row(const index_t[::1] indptr, Py_ssize_t part, Py_ssize_t
     return low
 
 
-cdef void line_rows(
+cdef inline inlined_void line_one(
+    const bint uniform, Py_ssize_t begin, Py_ssize_t end, const value_t* data,
+    const index_t* indices, const index_t* indptr, const double* kappa, bint square, Py_ssize_t K,
+    const double* W, const double* P, double* xp, double* vwp, double* vpp,
+) noexcept nogil:
+    cdef Py_ssize_t i, e, at
+    cdef double x, u, a, b, d, common = kappa[0] if uniform else 1
+    for i in range(begin, end):
+        a = b = d = 0
+        for e in range(indptr[i], indptr[i + 1]):
+            at = indices[e] * K
+            x = data[e]
+            u = x * P[at]
+            a += u
+            if not uniform:
+                u *= kappa[indices[e]]
+            if square:
+                u *= x
+            b += u * W[at]
+            d += u * P[at]
+        xp[i * K] = a
+        vwp[i * K] = common * b
+        vpp[i * K] = common * d
+
+
+cdef inline inlined_void line_quad(
+    const int lanes, const bint uniform, Py_ssize_t begin, Py_ssize_t end, const value_t* data,
+    const index_t* indices, const index_t* indptr, const double* kappa, bint square, Py_ssize_t K,
+    const double* W, const double* P, double* xp, double* vwp, double* vpp,
+) noexcept nogil:
+    """The same for up to four neighbouring problems."""
+    cdef Py_ssize_t i, e, at
+    cdef double x, u, common = kappa[0] if uniform else 1
+    cdef quad w, p, a, b, d, zero = load_quad(ZEROS, 4)
+    for i in range(begin, end):
+        a = b = d = zero
+        for e in range(indptr[i], indptr[i + 1]):
+            at = indices[e] * K
+            x = data[e]
+            u = x * x if square else x
+            if not uniform:
+                u *= kappa[indices[e]]
+            w = load_quad(W + at, lanes)
+            p = load_quad(P + at, lanes)
+            a += x * p
+            p *= u
+            b += p * w
+            d += p * load_quad(P + at, lanes)
+        store_quad(xp + i * K, lanes, a)
+        store_quad(vwp + i * K, lanes, common * b)
+        store_quad(vpp + i * K, lanes, common * d)
+
+
+cdef cloned_void line_rows(
     Py_ssize_t begin, Py_ssize_t end, const value_t* data, const index_t* indices,
     const index_t* indptr, const double* kappa, bint uniform, bint square, Py_ssize_t K,
     const double* W, const double* P, double* xp, double* vwp, double* vpp,
 ) noexcept nogil:
-    cdef Py_ssize_t i, e, c, l, width
-    cdef double x, u, p1, a, b, d
-    cdef double xs[LANES]
-    cdef double ws[LANES]
-    cdef double ps[LANES]
-    cdef const double* w
-    cdef const double* p
-    if K == 1 and uniform and square:
-        # The common case, a third faster: kappa leaves the sums.
-        for i in range(begin, end):
-            a = b = d = 0
-            for e in range(indptr[i], indptr[i + 1]):
-                x = data[e]
-                u = x * P[indices[e]]
-                a += u
-                b += u * (x * W[indices[e]])
-                d += u * u
-            xp[i] = a
-            vwp[i] = kappa[0] * b
-            vpp[i] = kappa[0] * d
-        return
-    if K == 1:
-        for i in range(begin, end):
-            a = b = d = 0
-            for e in range(indptr[i], indptr[i + 1]):
-                x = data[e]
-                p1 = P[indices[e]]
-                u = kappa[indices[e]] * (x * x if square else x) * p1
-                a += x * p1
-                b += u * W[indices[e]]
-                d += u * p1
-            xp[i] = a
-            vwp[i] = b
-            vpp[i] = d
-        return
+    # The compiler must know how many lanes there are, and whether kappa leaves the sums.
+    cdef Py_ssize_t c = 0
+    while c < K:
+        if K - c >= 4 and QUAD == 4 and uniform:
+            line_quad(
+                4, True, begin, end, data, indices, indptr, kappa, square, K, W + c, P + c,
+                xp + c, vwp + c, vpp + c,
+            )
+            c += 4
+        elif K - c >= 4 and QUAD == 4:
+            line_quad(
+                4, False, begin, end, data, indices, indptr, kappa, square, K, W + c, P + c,
+                xp + c, vwp + c, vpp + c,
+            )
+            c += 4
+        elif K - c == 3 and QUAD == 4:
+            line_quad(
+                3, False, begin, end, data, indices, indptr, kappa, square, K, W + c, P + c,
+                xp + c, vwp + c, vpp + c,
+            )
+            c += 3
+        elif K - c == 2 and QUAD == 4:
+            line_quad(
+                2, False, begin, end, data, indices, indptr, kappa, square, K, W + c, P + c,
+                xp + c, vwp + c, vpp + c,
+            )
+            c += 2
+        elif uniform:
+            line_one(
+                True, begin, end, data, indices, indptr, kappa, square, K, W + c, P + c,
+                xp + c, vwp + c, vpp + c,
+            )
+            c += 1
+        else:
+            line_one(
+                False, begin, end, data, indices, indptr, kappa, square, K, W + c, P + c,
+                xp + c, vwp + c, vpp + c,
+            )
+            c += 1
+
+
+cdef inline inlined_void pullback_one(
+    Py_ssize_t begin, Py_ssize_t end, const value_t* data, const index_t* indices,
+    const index_t* indptr, bint square, Py_ssize_t K, const double* U, const double* dm,
+    const double* dv, double* G,
+) noexcept nogil:
+    cdef Py_ssize_t i, e, at
+    cdef double x
     for i in range(begin, end):
-        c = 0
-        while c < K:
-            width = K - c if K - c < LANES else LANES
-            for l in range(width):
-                xs[l] = ws[l] = ps[l] = 0
-            for e in range(indptr[i], indptr[i + 1]):
-                x = data[e]
-                u = kappa[indices[e]] * (x * x if square else x)
-                w = W + indices[e] * K + c
-                p = P + indices[e] * K + c
-                for l in range(width):
-                    xs[l] += x * p[l]
-                    ws[l] += u * p[l] * w[l]
-                    ps[l] += u * p[l] * p[l]
-            for l in range(width):
-                xp[i * K + c + l] = xs[l]
-                vwp[i * K + c + l] = ws[l]
-                vpp[i * K + c + l] = ps[l]
-            c += LANES
+        for e in range(indptr[i], indptr[i + 1]):
+            at = indices[e] * K
+            x = data[e]
+            G[at] += x * (dm[i * K] + (x if square else 1) * U[at] * dv[i * K])
 
 
-cdef void pullback_rows(
+cdef inline inlined_void pullback_quad(
+    const int lanes, Py_ssize_t begin, Py_ssize_t end, const value_t* data, const index_t* indices,
+    const index_t* indptr, bint square, Py_ssize_t K, const double* U, const double* dm,
+    const double* dv, double* G,
+) noexcept nogil:
+    cdef Py_ssize_t i, e, at
+    cdef double x
+    cdef quad m, v
+    for i in range(begin, end):
+        m = load_quad(dm + i * K, lanes)
+        v = load_quad(dv + i * K, lanes)
+        for e in range(indptr[i], indptr[i + 1]):
+            at = indices[e] * K
+            x = data[e]
+            store_quad(
+                G + at, lanes,
+                load_quad(G + at, lanes) + x * m + (x * x if square else x) * v * load_quad(U + at, lanes),
+            )
+
+
+cdef cloned_void pullback_rows(
     Py_ssize_t begin, Py_ssize_t end, const value_t* data, const index_t* indices,
     const index_t* indptr, bint square, Py_ssize_t K,
     const double* U, const double* dm, const double* dv, double* G,
 ) noexcept nogil:
-    cdef Py_ssize_t i, e, c
-    cdef double x, y
-    cdef const double* u
-    cdef double* g
-    if K == 1:
-        for i in range(begin, end):
-            for e in range(indptr[i], indptr[i + 1]):
-                x = data[e]
-                G[indices[e]] += x * (dm[i] + (x if square else 1) * U[indices[e]] * dv[i])
-        return
-    for i in range(begin, end):
-        for e in range(indptr[i], indptr[i + 1]):
-            x = data[e]
-            y = x * x if square else x
-            u = U + indices[e] * K
-            g = G + indices[e] * K
-            for c in range(K):
-                g[c] += x * dm[i * K + c] + y * dv[i * K + c] * u[c]
+    cdef Py_ssize_t c = 0
+    while c < K:
+        if K - c >= 4 and QUAD == 4:
+            pullback_quad(4, begin, end, data, indices, indptr, square, K, U + c, dm + c, dv + c, G + c)
+            c += 4
+        elif K - c == 3 and QUAD == 4:
+            pullback_quad(3, begin, end, data, indices, indptr, square, K, U + c, dm + c, dv + c, G + c)
+            c += 3
+        elif K - c == 2 and QUAD == 4:
+            pullback_quad(2, begin, end, data, indices, indptr, square, K, U + c, dm + c, dv + c, G + c)
+            c += 2
+        else:
+            pullback_one(begin, end, data, indices, indptr, square, K, U + c, dm + c, dv + c, G + c)
+            c += 1
 
 
-cdef void squares_rows(
+cdef cloned_void squares_rows(
     Py_ssize_t begin, Py_ssize_t end, const value_t* data, const index_t* indices,
     const index_t* indptr, Py_ssize_t K, const double* a, double* G,
 ) noexcept nogil:
     cdef Py_ssize_t i, e, c
     cdef double x
     cdef double* g
-    if K == 1:
-        for i in range(begin, end):
-            for e in range(indptr[i], indptr[i + 1]):
-                x = data[e]
-                G[indices[e]] += x * x * a[i]
-        return
     for i in range(begin, end):
         for e in range(indptr[i], indptr[i + 1]):
             x = data[e]

@@ -9,6 +9,74 @@ are (n, 1) or (n, K); t and δ are (K,).
 
 from libc.math cimport fabs, sqrt
 
+cdef extern from "_simd.h":
+    ctypedef void cloned_void
+    ctypedef void inlined_void
+
+cdef enum:
+    # Sums are taken over so many elements side by side, which vectorises.
+    LANES = 4
+    SUMS = 6
+
+
+cdef inline inlined_void hinge_bound_lanes(
+    Py_ssize_t rows, Py_ssize_t stride, const int lanes, Py_ssize_t weight_stride, bint own,
+    const double* weights, const double* y, double margin, double tiny, const double* m,
+    const double* v, const double* a, const double* c, const double* e, const double* t,
+    const double* delta, double floor, double* out,
+) noexcept nogil:
+    """The sums of `lanes` neighbouring elements in each row, (SUMS, LANES)."""
+    cdef Py_ssize_t i, at
+    cdef int l
+    cdef double s, z, u, q, r, g, h, ya, w, slope
+    cdef double sums[SUMS][LANES]
+    for i in range(SUMS):
+        for l in range(lanes):
+            sums[i][l] = 0
+    for i in range(rows):
+        at = i * stride
+        for l in range(lanes):
+            u = v[at + l] + t[l] * (2 * c[at + l] + t[l] * e[at + l])
+            u = u if u > floor else floor
+            z = margin - y[at + l] * (m[at + l] + t[l] * a[at + l] + delta[l])
+            q = sqrt(z * z + u)
+            q = q if q > tiny else tiny
+            w = 1 / q
+            s = 0.5 * weights[i * weight_stride + (l if own else 0)]
+            g = s * w
+            h = g * w * w  # with the weight: z'' = h·u, z'v' = −½h·z, v'' = −¼h
+            r = 2 * (c[at + l] + t[l] * e[at + l])
+            ya = y[at + l] * a[at + l]
+            slope = s * (1 + z * w)
+            sums[0][l] += s * (z + fabs(z) + u / (q + fabs(z)))
+            sums[1][l] += 0.5 * g * r - slope * ya
+            sums[2][l] -= slope * y[at + l]
+            sums[3][l] += h * (u * ya * ya + z * ya * r - 0.25 * r * r) + g * e[at + l]
+            sums[4][l] += h * y[at + l] * (u * ya + 0.5 * z * r)
+            sums[5][l] += h * u
+    for i in range(SUMS):
+        for l in range(lanes):
+            out[i * LANES + l] = sums[i][l]
+
+
+cdef cloned_void hinge_bound_wide(
+    Py_ssize_t rows, Py_ssize_t stride, Py_ssize_t weight_stride, bint own,
+    const double* weights, const double* y, double margin, double tiny, const double* m,
+    const double* v, const double* a, const double* c, const double* e, const double* t,
+    const double* delta, double floor, double* out,
+) noexcept nogil:
+    # The number of lanes, and whether weights are shared, must be known to the compiler.
+    if own:
+        hinge_bound_lanes(
+            rows, stride, LANES, weight_stride, True, weights, y, margin, tiny, m, v, a, c, e, t,
+            delta, floor, out,
+        )
+    else:
+        hinge_bound_lanes(
+            rows, stride, LANES, weight_stride, False, weights, y, margin, tiny, m, v, a, c, e, t,
+            delta, floor, out,
+        )
+
 
 def hinge_bound(
     const double[:, ::1] weights, const double[:, ::1] y, double margin, double tiny,
@@ -19,30 +87,117 @@ def hinge_bound(
     """`moments`, the jet of ½(z + √(z² + v)) with z = margin − y·m, and `expansion`, in one loop.
 
     The default loss is searched along so often that its temporaries would show in every profile.
+    One problem is read as LANES problems of every LANES-th example.
     """
-    cdef Py_ssize_t i, k, own = weights.shape[1] > 1
-    cdef double s, z, u, q, r, g, h, ya, w, slope
+    cdef Py_ssize_t n = m.shape[0], K = m.shape[1], k, l, j, whole, width
+    cdef Py_ssize_t own = weights.shape[1] > 1
+    cdef double lane[SUMS * LANES]
+    cdef double ts[LANES]
+    cdef double ds[LANES]
+    if n == 0:
+        return
     with nogil:
-        for i in range(m.shape[0]):
-            for k in range(m.shape[1]):
-                u = v[i, k] + t[k] * (2 * c[i, k] + t[k] * e[i, k])
-                u = u if u > floor else floor
-                z = margin - y[i, k] * (m[i, k] + t[k] * a[i, k] + delta[k])
-                q = sqrt(z * z + u)
-                q = q if q > tiny else tiny
-                w = 1 / q
-                s = 0.5 * weights[i, k * own]
-                g = s * w
-                h = g * w * w  # with the weight: z'' = h·u, z'v' = −½h·z, v'' = −¼h
-                r = 2 * (c[i, k] + t[k] * e[i, k])
-                ya = y[i, k] * a[i, k]
-                slope = s * (1 + z * w)
-                sums[0, k] += s * (z + fabs(z) + u / (q + fabs(z)))
-                sums[1, k] += 0.5 * g * r - slope * ya
-                sums[2, k] -= slope * y[i, k]
-                sums[3, k] += h * (u * ya * ya + z * ya * r - 0.25 * r * r) + g * e[i, k]
-                sums[4, k] += h * y[i, k] * (u * ya + 0.5 * z * r)
-                sums[5, k] += h * u
+        if K == 1:
+            for l in range(LANES):
+                ts[l] = t[0]
+                ds[l] = delta[0]
+            whole = n // LANES
+            hinge_bound_wide(
+                whole, LANES, LANES, True, &weights[0, 0], &y[0, 0], margin, tiny, &m[0, 0],
+                &v[0, 0], &a[0, 0], &c[0, 0], &e[0, 0], ts, ds, floor, lane,
+            )
+            for j in range(SUMS):
+                for l in range(LANES):
+                    sums[j, 0] += lane[j * LANES + l]
+            whole *= LANES
+            if whole < n:
+                hinge_bound_lanes(
+                    n - whole, 1, 1, 1, True, &weights[whole, 0], &y[whole, 0], margin, tiny,
+                    &m[whole, 0], &v[whole, 0], &a[whole, 0], &c[whole, 0], &e[whole, 0], ts, ds,
+                    floor, lane,
+                )
+                for j in range(SUMS):
+                    sums[j, 0] += lane[j * LANES]
+        else:
+            k = 0
+            while k < K:
+                if K - k >= LANES:
+                    width = LANES
+                    hinge_bound_wide(
+                        n, K, weights.shape[1], own, &weights[0, k * own], &y[0, k], margin, tiny,
+                        &m[0, k], &v[0, k], &a[0, k], &c[0, k], &e[0, k], &t[k], &delta[k], floor,
+                        lane,
+                    )
+                else:
+                    width = 1
+                    hinge_bound_lanes(
+                        n, K, 1, weights.shape[1], own, &weights[0, k * own], &y[0, k], margin,
+                        tiny, &m[0, k], &v[0, k], &a[0, k], &c[0, k], &e[0, k], &t[k], &delta[k],
+                        floor, lane,
+                    )
+                for j in range(SUMS):
+                    for l in range(width):
+                        sums[j, k + l] += lane[j * LANES + l]
+                k += width
+
+
+cdef cloned_void hinge_slopes_flat(
+    Py_ssize_t size, const double* y, double margin, double tiny, const double* m,
+    const double* v, double* dm, double* dv,
+) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef double z, q, w
+    for i in range(size):
+        z = margin - y[i] * m[i]
+        q = sqrt(z * z + v[i])
+        q = q if q > tiny else tiny
+        w = 0.5 / q
+        dm[i] = -y[i] * (0.5 + z * w)
+        dv[i] = 0.5 * w
+
+
+def hinge_bound_slopes(
+    const double[:, ::1] y, double margin, double tiny, const double[:, ::1] m,
+    const double[:, ::1] v, double[:, ::1] dm, double[:, ::1] dv,
+):
+    """dm, dv = the slopes of ½(z + √(z² + v)), z = margin − y·m, in m and v."""
+    if m.shape[0]:
+        with nogil:
+            hinge_slopes_flat(
+                m.shape[0] * m.shape[1], &y[0, 0], margin, tiny, &m[0, 0], &v[0, 0], &dm[0, 0],
+                &dv[0, 0],
+            )
+
+
+cdef cloned_void add_dots(
+    Py_ssize_t n, Py_ssize_t K, const double* A, const double* B, double* out
+) noexcept nogil:
+    cdef Py_ssize_t i, k, size = n * K, whole = size - size % LANES
+    cdef int l
+    cdef double sums[LANES]
+    if LANES % K:
+        for i in range(n):
+            for k in range(K):
+                out[k] += A[i * K + k] * B[i * K + k]
+        return
+    for l in range(LANES):
+        sums[l] = 0
+    i = 0
+    while i < whole:
+        for l in range(LANES):
+            sums[l] += A[i + l] * B[i + l]
+        i += LANES
+    for i in range(whole, size):
+        sums[i % LANES] += A[i] * B[i]
+    for l in range(LANES):
+        out[l % K] += sums[l]
+
+
+def dots(const double[:, ::1] A, const double[:, ::1] B, double[::1] out):
+    """out += Σ_i A_ik·B_ik, (K,)."""
+    if A.shape[0]:
+        with nogil:
+            add_dots(A.shape[0], A.shape[1], &A[0, 0], &B[0, 0], &out[0])
 
 
 def moments(
@@ -68,7 +223,7 @@ def expansion(
     const double[:, ::1] e, const double[::1] t, double[:, ::1] sums,
 ):
     """sums += weighted loss, its slopes in t and δ, and its second derivatives tt, tδ, δδ."""
-    cdef Py_ssize_t i, k, j, own = weights.shape[1] > 1
+    cdef Py_ssize_t i, k, own = weights.shape[1] > 1
     cdef double s, r, cross
     with nogil:
         for i in range(value.shape[0]):

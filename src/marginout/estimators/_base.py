@@ -78,7 +78,8 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
 
         W, b = self._start(design.d, Y.shape[1], start)
         solve = choose(solver, objective)
-        result = solve(objective, W, b, tol=TOL_UNIT * tol, max_iter=max_iter, monitor=monitor)
+        watch = monitor if verbose or task.watched else None
+        result = solve(objective, W, b, tol=TOL_UNIT * tol, max_iter=max_iter, monitor=watch)
         for name, value in attributes(result.W, result.b).items():
             setattr(self, name, value)
         self.n_iter_ = result.n_iter

@@ -32,9 +32,14 @@ class FitTask:
             self._context = estimator._init_callback_context(max_subtasks=max_iter)
             self._context.call_on_fit_task_begin(estimator=estimator, **self._data)
 
+    @property
+    def watched(self) -> bool:
+        """Whether there is a callback that wants to hear of iterations."""
+        return self._context is not None and bool(getattr(self._estimator, "_skl_callbacks", None))
+
     def iteration(self, attributes: Callable[[], dict[str, Any]]) -> bool:
         """Report one more iteration; whether a callback asks to stop."""
-        if self._context is None or not getattr(self._estimator, "_skl_callbacks", None):
+        if self._context is None or not self.watched:
             return False
         task = self._context.subcontext(task_name="iteration")
         task.call_on_fit_task_begin(estimator=self._estimator, **self._data)

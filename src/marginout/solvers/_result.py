@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass
+from itertools import pairwise
+from threading import Event
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from marginout._objective import Array, Point
+from marginout._objective import Array, Objective, Point, dots
 
 #: Gives the weights and offsets of all problems as they are now.
 Solution = Callable[[], tuple[Array, Array]]
@@ -64,17 +68,59 @@ class Result:
 STALL = 50
 
 
+#: Minimises an objective's problems from (W, b), and records them.
+Descent = Callable[[Objective, Array, Array, "Progress"], None]
+
+
 class Progress:
     """The best known state of all K problems while a solver works on those still active."""
 
-    def __init__(self, d: int, K: int, tol: float, max_iter: int, monitor: Monitor | None) -> None:
+    def __init__(self, objective: Objective, tol: float, max_iter: int, monitor: Monitor | None) -> None:
         self.tol, self.max_iter, self._monitor = tol, max_iter, monitor
+        K = objective.K
         self.active = np.arange(K)
-        self._W, self._b = np.zeros((d, K)), np.zeros(K)
+        self._W, self._b = np.zeros((objective.design.d, K)), np.zeros(K)
         self._value, self._gap, self._left = np.full(K, np.inf), np.full(K, np.inf), np.full(K, np.inf)
-        self._converged = np.zeros(K, dtype=bool)
-        self._stopped, self._n_iter = False, 1
+        self._converged, self._n_iter = np.zeros(K, dtype=bool), np.ones(K, dtype=np.intp)
+        self._stop = Event()
         self._history: list[list[float]] = [[] for _ in range(K)]
+
+    def solve(
+        self, objective: Objective, W: Array, b: Array, descend: Descent, size: int, apart: bool = False
+    ) -> Result:
+        """Solve all problems by `descend`, at most `size` at a time.
+
+        `apart`: blocks of them run in threads, each without threads of its own; one after
+        the other if someone watches, with the same result.
+        """
+        edges = [*range(0, objective.K, size), objective.K]
+        design, threads, count = objective.design, 1, len(edges) - 1
+        if apart and count > 1:
+            threads = 1 if self._monitor else min(count, design.threads(design.nnz * objective.K))
+            design = design.serial()
+
+        def one(first: int, end: int) -> None:
+            columns = np.arange(first, end)
+            start = np.ascontiguousarray(W[:, columns])
+            descend(objective.select(columns, design), start, b[columns], self._part(columns))
+
+        if threads == 1:
+            for first, end in pairwise(edges):
+                one(first, end)
+            return self.result()
+        with ThreadPoolExecutor(threads) as pool:
+            try:
+                list(pool.map(one, edges[:-1], edges[1:]))
+            except BaseException:  # Ctrl-C too ends all of them
+                self._stop.set()
+                raise
+        return self.result()
+
+    def _part(self, columns: NDArray[np.intp]) -> Progress:
+        """The progress of some of the problems: their part of the same state."""
+        part = copy(self)
+        part.active = columns
+        return part
 
     def record(self, iteration: int, point: Point, gap: Array, left: Array) -> bool:
         """Note the active problems' state; whether to go on.
@@ -86,14 +132,15 @@ class Progress:
         active = self.active
         self._value[active], self._left[active] = point.value, left
         self._gap[active] = gap + point.offset_left  # the gap is a bound for the best offset
-        self._n_iter = max(self._n_iter, iteration)
+        self._n_iter[active] = np.maximum(self._n_iter[active], iteration)
         if iteration:
             for k, value in zip(active, point.value, strict=True):
                 self._history[k].append(float(value))
             self._converged[active] |= left <= self.tol * point.value
             self._converged[active] |= [self._stalled(self._history[k]) for k in active]
-            self._stopped |= self._report(iteration, point)
-        if iteration == self.max_iter or self._stopped or self._converged[active].all():
+            if self._report(iteration, point):
+                self._stop.set()
+        if iteration == self.max_iter or self._stop.is_set() or self._converged[active].all():
             self.keep(point)
             return False
         return True
@@ -123,8 +170,8 @@ class Progress:
             self.keep(point)
             return self._W.copy(), self._b.copy()
 
-        if self._monitor is None or self._stopped:
-            return self._stopped
+        if self._monitor is None or self._stop.is_set():
+            return False
         known = np.isfinite(self._left)
         total, left = float(self._value[known].sum()), float(self._left[known].sum())
         return bool(self._monitor(iteration, total, left, solution))
@@ -143,11 +190,11 @@ class Progress:
         return left
 
     def result(self) -> Result:
-        converged = self._converged | self._stopped
+        converged = self._converged | self._stop.is_set()
         length = max(map(len, self._history))
         padded = [values + values[-1:] * (length - len(values)) for values in self._history]
         history = [sum(values) for values in zip(*padded, strict=True)]
-        return Result(self._W, self._b, self._value, self._gap, converged, self._n_iter, history)
+        return Result(self._W, self._b, self._value, self._gap, converged, int(self._n_iter.max()), history)
 
 
 #: How much the suboptimality may exceed its estimate. On real text it stayed below twice.
@@ -159,10 +206,9 @@ def estimate(G: Array, S: Array) -> Array:
 
     D is the diagonal of a matrix above the Hessian, so this is an estimate, not a bound.
     """
-    return np.asarray(SAFETY * 0.5 * np.einsum("dk,dk->k", G, S))
+    return SAFETY * 0.5 * dots(G, S)
 
 
 def half_square(G: Array) -> Array:
     """½‖g‖² of every column: how far F can be above its minimum, as F is 1-strongly convex."""
-    with np.errstate(over="ignore"):
-        return np.asarray(0.5 * np.einsum("dk,dk->k", G, G))
+    return 0.5 * dots(G, G)

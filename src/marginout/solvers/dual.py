@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from marginout._design import Design, worker_threads
+from marginout._design import Design
 from marginout._kernels import _dual
-from marginout._objective import Array, Objective, Point
+from marginout._objective import Array, Objective, Point, dots
 from marginout.losses import Box
 from marginout.solvers._result import Monitor, Progress, Result
 
@@ -30,13 +30,13 @@ def solve(
 ) -> Result:
     """Minimise all K problems, a thread to a problem; a warm start sets the offsets only."""
     design, K = objective.design, objective.K
-    progress = Progress(design.d, K, tol, max_iter, monitor)
+    progress = Progress(objective, tol, max_iter, monitor)
     norms = design.row_norms()
     descents = [
         _Descent(design, norms, box, b[k], objective.fit_intercept) for k, box in enumerate(_boxes(objective))
     ]
     sweeps, look = 0, FIRST_LOOK
-    with ThreadPoolExecutor(worker_threads(design.nnz * K)) as pool:
+    with ThreadPoolExecutor(design.threads(design.nnz * K)) as pool:
         while True:
             count = min(look, max_iter) - sweeps
             list(pool.map(_Descent.sweep, descents, [count] * len(descents)))
@@ -65,7 +65,7 @@ def certify(objective: Objective, W: Array, beta: Array) -> tuple[Point, Array]:
     point.offset_left[:] = 0.0
     W = design.pullback(np.zeros((design.d, K)), beta, np.zeros_like(beta))
     linear = [box.target @ beta[:, k] - box.epsilon * np.abs(beta[:, k]).sum() for k, box in enumerate(boxes)]
-    return point, np.maximum(point.value - np.array(linear) + 0.5 * np.einsum("dk,dk->k", W, W), 0.0)
+    return point, np.maximum(point.value - np.array(linear) + 0.5 * dots(W, W), 0.0)
 
 
 def _boxes(objective: Objective) -> list[Box]:

@@ -21,7 +21,7 @@ from contextlib import suppress
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from marginout._objective import Array, Objective, Point
+from marginout._objective import Array, Objective, Point, dots
 from marginout.solvers._linesearch import minimize_line, starting_point
 from marginout.solvers._result import Monitor, Progress, Result, estimate, half_square
 
@@ -50,7 +50,7 @@ def solve(
     m_step: str = "auto",
 ) -> Result:
     """Minimise all K problems from (W, b)."""
-    progress = Progress(objective.design.d, objective.K, tol, max_iter, monitor)
+    progress = Progress(objective, tol, max_iter, monitor)
     point = starting_point(objective, W, b)
     step = M_STEPS[_cheapest(objective) if m_step == "auto" else m_step]
     for iteration in range(max_iter + 1):
@@ -65,9 +65,7 @@ def solve(
         a = np.minimum(objective.majorizer(point), HEAVIEST * objective.weights / objective.loss.scale)
         squares, variance = objective.design.diagonal(a)
         dW, _ = step(objective, point, G, a, variance, squares)
-        slope = np.einsum("dk,dk->k", G, dW)
-        offset_slope = objective.offset_gradient(point)
-        point = minimize_line(objective.line(point, dW), slope, offset_slope)
+        point = minimize_line(objective.line(point, dW))
     return progress.result()
 
 
@@ -179,18 +177,18 @@ def _cg(
     # With db = −(g_b + a·M dw)/Σa the right-hand side is −g + Mᵀa·g_b/Σa.
     R = -G + design.pullback(np.zeros_like(G), share * slope, np.zeros_like(a))
     dW, Z = np.zeros_like(G), R / D
-    P, rz = Z.copy(), np.einsum("dk,dk->k", R, Z)
+    P, rz = Z.copy(), dots(R, Z)
     goal = CG_TOL**2 * rz
     for _ in range(CG_MAX_ITER):
         if np.all(rz <= goal):
             break
         Q = apply(P)
-        curvature = np.einsum("dk,dk->k", P, Q)
+        curvature = dots(P, Q)
         t = np.where(curvature > 0, rz / np.where(curvature > 0, curvature, 1.0), 0.0)
         dW += t * P
         R -= t * Q
         Z = R / D
-        after = np.einsum("dk,dk->k", R, Z)
+        after = dots(R, Z)
         P = Z + (after / np.where(rz > 0, rz, 1.0)) * P
         rz = after
     db = np.zeros(objective.K)

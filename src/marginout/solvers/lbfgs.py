@@ -20,11 +20,8 @@ def solve(
     objective: Objective, W: Array, b: Array, *, tol: float, max_iter: int, monitor: Monitor | None = None
 ) -> Result:
     """Minimise all K problems from (W, b)."""
-    progress = Progress(objective.design.d, objective.K, tol, max_iter, monitor)
-    for k in range(objective.K):
-        progress.active = np.array([k])
-        _Run(objective.select(progress.active), W[:, [k]], b[[k]], progress).minimize()
-    return progress.result()
+    progress = Progress(objective, tol, max_iter, monitor)
+    return progress.solve(objective, W, b, lambda *start: _Run(*start).minimize(), size=1)
 
 
 class _Run:

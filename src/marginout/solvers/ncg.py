@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from marginout._objective import Array, Objective
+from marginout._objective import Array, Objective, dots
 from marginout.solvers._linesearch import minimize_line, starting_point
 from marginout.solvers._result import SAFETY, Monitor, Progress, Result, half_square
 
@@ -20,8 +20,10 @@ from marginout.solvers._result import SAFETY, Monitor, Progress, Result, half_sq
 RENEW = 6
 #: Iterations after which means and variances, updated on the way, are computed from X again.
 REFRESH = 30
+#: What the offset may keep of its suboptimality, as a fraction of the tolerance.
+OFFSET = 1e-3
 #: A batch is packed anew once this fraction of it has converged.
-PACK = 0.25
+PACK = 0.5
 
 
 def solve(
@@ -31,15 +33,20 @@ def solve(
 
     The suboptimality left is estimated by ½ gᵀD⁻¹g, with D the preconditioner.
     """
-    progress = Progress(objective.design.d, objective.K, tol, max_iter, monitor)
-    point = starting_point(objective, W, b)
+    progress = Progress(objective, tol, max_iter, monitor)
+    return progress.solve(objective, W, b, _descend, objective.design.batch, apart=True)
+
+
+def _descend(objective: Objective, W: Array, b: Array, progress: Progress) -> None:
+    precision = min(OFFSET * progress.tol, 1e-7)
+    point = starting_point(objective, W, b, precision)
     P = G_before = gs_before = D = np.empty(0)
-    for iteration in range(max_iter + 1):
+    for iteration in range(progress.max_iter + 1):
         G = objective.gradient(point)
         if iteration % RENEW == 0:
             D = objective.curvature(point)
         S = G / D
-        gs = np.einsum("dk,dk->k", G, S)
+        gs = dots(G, S)
         if not progress.record(iteration, point, half_square(G), 0.5 * SAFETY * gs):
             break
         left = progress.unfinished(point, PACK)
@@ -50,17 +57,13 @@ def solve(
         if iteration == 0:
             P = -S
         else:
-            change = gs - np.einsum("dk,dk->k", G_before, S)
+            change = gs - dots(G_before, S)
             P *= np.maximum(change, 0.0) / np.where(gs_before > 0, gs_before, 1.0)
             P -= S
-        slope = np.einsum("dk,dk->k", G, P)
-        uphill = slope >= 0
+        uphill = dots(G, P) >= 0
         if uphill.any():
             P[:, uphill] = -S[:, uphill]
-            slope = np.where(uphill, -gs, slope)
         G_before, gs_before = G, gs
-        line = objective.line(point, P)
-        point = minimize_line(line, slope, objective.offset_gradient(point))
+        point = minimize_line(objective.line(point, P), precision)
         if (iteration + 1) % REFRESH == 0:
             point = replace(objective.point(point.W, point.b), offset_left=point.offset_left)
-    return progress.result()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from marginout._objective import Array, Objective
+from marginout._objective import Array, Objective, dots
 from marginout.solvers import dual
 from marginout.solvers._linesearch import minimize_line
 from marginout.solvers._result import Monitor, Progress, Result, half_square
@@ -36,14 +36,11 @@ def solve(
     objective: Objective, W: Array, b: Array, *, tol: float, max_iter: int, monitor: Monitor | None = None
 ) -> Result:
     """Minimise all K problems, one after the other, from (W, b)."""
-    progress = Progress(objective.design.d, objective.K, tol, max_iter, monitor)
-    for k in range(objective.K):
-        progress.active = np.array([k])
-        _solve_one(objective.select(progress.active), W[:, [k]], b[[k]], progress)
-    return progress.result()
+    progress = Progress(objective, tol, max_iter, monitor)
+    return progress.solve(objective, W, b, _descend, size=1)
 
 
-def _solve_one(objective: Objective, W: Array, b: Array, progress: Progress) -> None:
+def _descend(objective: Objective, W: Array, b: Array, progress: Progress) -> None:
     factor_step = cheapest_factor(objective)
     nothing = np.zeros_like(W)
     steps = 0
@@ -54,10 +51,8 @@ def _solve_one(objective: Objective, W: Array, b: Array, progress: Progress) -> 
             steps += 1
             G, a = smooth.gradient(point), smooth.second_derivative(point)
             dW, db = factor_step(smooth, point, G, a, nothing, nothing)
-            slope = np.einsum("dk,dk->k", G, dW)
-            offset_slope = smooth.offset_gradient(point)
-            gain = -(slope + offset_slope * db)
-            point = minimize_line(smooth.line(point, dW), slope, offset_slope, LAST)
+            gain = -(dots(G, dW) + smooth.offset_gradient(point) * db)
+            point = minimize_line(smooth.line(point, dW), LAST)
             if gain[0] <= (LAST if rounding < FINE else STAGE) * point.value[0]:
                 break
         W, b = point.W, point.b
