@@ -348,7 +348,8 @@ def test_a_monitor_sees_every_iteration_and_may_stop(solver):
     np.testing.assert_array_equal(iterations, [1, 2, 3])
     np.testing.assert_allclose(values, again, rtol=1e-9)
     assert result.n_iter == 3
-    assert result.value[0] == values[-1]
+    assert result.value[0] <= values[-1] * (1 + 1e-12)  # the offset is settled at the end
+    np.testing.assert_allclose(result.value[0], values[-1], rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["dropout-each", "deletion-each"])

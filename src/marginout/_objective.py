@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -231,6 +232,14 @@ class Line:
             self._squares[1] = dots(point.W, P)
             self._squares[2] = dots(P, P)
         self._moments: tuple[Array, ...] = (point.m, point.v, *moments)
+
+    def rounded(self, rounding: float) -> Line:
+        """The same line for a loss whose kinks are rounded off."""
+        line = copy(self)
+        line.objective = self.objective.rounded(rounding)
+        m, v, *moments = self._moments
+        line._moments = (m, v + line.objective.floor, *moments)
+        return line
 
     def least_squares(self, s: Array, residual: Array) -> tuple[Array, Array]:
         """The t that fits residuals of weights s best, noise included; and the mean of M p."""

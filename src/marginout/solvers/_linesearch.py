@@ -10,22 +10,28 @@ from __future__ import annotations
 
 import numpy as np
 
-from marginout._objective import Array, Line, Objective, Point, Slope
+from marginout._objective import Array, Line, Objective, Point, Slope, dots
 
 #: A step is good once the slope along the direction has fallen to this fraction of its start.
-SLOPE = 0.25
+SLOPE = 0.03
 TRIALS = 40
+#: What the offset of the first point may keep of its suboptimality, as a fraction of F.
+START = 1e-6
 #: F is known to this fraction of itself: a smaller rise is none.
 ROUNDING = 1e-14
 #: How much a step leans on the majoriser after a cut, and how much of that the next one keeps.
 LEAN, KEEP = 1.0, 0.2
 #: Longest step of the offset, in units of the loss's scale.
 LONGEST = 10.0
+#: A step so small, in the same units, is taken untried.
+SMALL = 1e-3
 #: A Hessian whose offset direction is flatter than this, relatively, is not inverted.
 FLAT = 1e-12
 #: What the offset may keep of its suboptimality, as a fraction of F: nothing that would spoil the
 #: certificate, which holds for the best offset.
 OFFSET = 1e-10
+#: The same for a certificate, and how many trials it may take: enough to halve to the last bit.
+CERTIFIED, BISECTIONS = 1e-12, 200
 
 
 def minimize_line(line: Line, precision: float = OFFSET) -> Point:
@@ -35,30 +41,81 @@ def minimize_line(line: Line, precision: float = OFFSET) -> Point:
     """
     zero = np.zeros(line.objective.K)
     base = line.expand(zero, zero)
-    return _search(line, base, *_newton_step(base, line.objective), precision)
+    t, delta, base = _search(line, base, *_newton_step(base, line.objective), precision)
+    # Slopes are taken at the point in any case: one more step of the offset, untried, makes them
+    # better for nothing. F is lower there by about `left`, and not counted as such.
+    polish = -base.db / np.maximum(base.dbb, 1e-100)
+    small = line.objective.fit_intercept & (np.abs(polish) < SMALL * line.objective.loss.scale)
+    left = _offset_left(base, line.objective)
+    return line.move(t, np.where(small, delta + polish, delta), base.value, left)
 
 
-def starting_point(objective: Objective, W: Array, b: Array, precision: float = OFFSET) -> Point:
-    """The point (W, b), or a fair first one where W = 0, with the offset that suits it."""
+def starting_point(
+    objective: Objective, W: Array, b: Array, precision: float = OFFSET, rounding: float = 0.0
+) -> Point:
+    """The point (W, b), or a fair first one where W = 0, with the offset that suits it.
+
+    The best point of a line through w = 0 may be just that, the tip of a cone. A method that
+    finds it hard to leave asks for a loss rounded off by a fraction of its scale, for the
+    search of the first point alone: that has no tip.
+    """
     if W.any():
         return settle_offset(objective, objective.point(W, b), precision)
     line, t, delta = objective.first_line()
+    rough = line.rounded(rounding) if rounding else line
     zero = np.zeros_like(t)
-    return _search(line, line.expand(zero, zero), t, delta, precision)
+    t, delta, _ = _search(rough, rough.expand(zero, zero), t, delta, START)
+    slope = line.expand(t, delta)
+    point = line.move(t, delta, slope.value, _offset_left(slope, objective))
+    return settle_offset(objective, point, max(precision, START))
 
 
 def settle_offset(objective: Objective, point: Point, precision: float) -> Point:
-    """The same weights with the offset that suits them best: Newton in one variable, no pass."""
+    """The same weights with the offset that suits them best, to `precision`: no pass.
+
+    Newton's method between two offsets where F falls and rises, halved where it does not
+    help. F is convex: what is left is at most the slope times the distance between them.
+    """
     if not objective.fit_intercept:
         return point
-    return minimize_line(objective.line(point, None), precision)
+    line = objective.line(point, None)
+    zero = delta = np.zeros(objective.K)
+    low, high = np.full_like(delta, -np.inf), np.full_like(delta, np.inf)
+    longest = LONGEST * objective.loss.scale
+    slope = line.expand(zero, delta)
+    for trial in range(BISECTIONS):
+        low, high = np.where(slope.db <= 0, delta, low), np.where(slope.db >= 0, delta, high)
+        with np.errstate(invalid="ignore", over="ignore"):
+            left = np.where(slope.db == 0, 0.0, np.abs(slope.db) * (high - low))
+            if np.all((left <= precision * slope.value) | (high - low <= 4e-16 * np.abs(point.b + delta))):
+                break
+            step = np.clip(-slope.db / np.maximum(slope.dbb, 1e-100), -longest, longest)
+        longest *= 2
+        after = delta + 1.01 * step  # a little beyond: it had better end on the other side
+        inside = (after > low) & (after < high) & ((trial % 3 < 2) | ~np.isfinite(high - low))
+        # A Newton step from one side may creep: every third step halves the bracket.
+        middle = np.where(np.isfinite(high - low), 0.5 * (low + high), after)
+        delta = np.where(left <= precision * slope.value, delta, np.where(inside, after, middle))
+        slope = line.expand(zero, delta)
+    return line.move(zero, delta, slope.value, left)
 
 
-def _search(line: Line, base: Slope, step_t: Array, step_d: Array, precision: float) -> Point:
-    """The best point found from what is known at (0, 0) and a first step."""
+def certify(objective: Objective, point: Point) -> tuple[Point, Array]:
+    """The point with its best offset, and by how much F can be above its minimum: one pass.
+
+    F is 1-strongly convex in w once the offset is optimised away.
+    """
+    point = settle_offset(objective, point, CERTIFIED)
+    G = objective.gradient(point)
+    return point, 0.5 * dots(G, G) + point.offset_left
+
+
+def _search(
+    line: Line, base: Slope, step_t: Array, step_d: Array, precision: float
+) -> tuple[Array, Array, Slope]:
+    """The best (t, δ) found from what is known at (0, 0) and a first step, and what is known there."""
     objective = line.objective
-    t = delta = lean = np.zeros_like(step_t)
-    left = _offset_left(base, objective)
+    t = delta = lean = np.zeros(objective.K)
     steepest = SLOPE * np.abs(base.dt)
     for _ in range(TRIALS):
         trial = line.expand(t + step_t, delta + step_d)
@@ -78,7 +135,7 @@ def _search(line: Line, base: Slope, step_t: Array, step_d: Array, precision: fl
             )
         newton_t, newton_d = _newton_step(curved, objective)
         step_t, step_d = np.where(up, shorter * step_t, newton_t), np.where(up, shorter * step_d, newton_d)
-    return line.move(t, delta, base.value, left)
+    return t, delta, base
 
 
 def _cut(base: Slope, trial: Slope, step_t: Array, step_d: Array) -> Array:
@@ -105,7 +162,8 @@ def _newton_step(slope: Slope, objective: Objective) -> tuple[Array, Array]:
         return -slope.dt / dtt, np.zeros_like(slope.dt)
     longest = LONGEST * objective.loss.scale
     schur = slope.dbb - slope.dtb * (slope.dtb / dtt)
-    flat = schur <= FLAT * slope.dbb
+    # Where t can do what δ does, leave it to t; where nothing curves at all, take a long step.
+    flat = (schur <= FLAT * slope.dbb) & (slope.dbb * longest > np.abs(slope.db))
     reduced = slope.db - slope.dtb * (slope.dt / dtt)
     with np.errstate(over="ignore"):
         wanted = np.where(flat, 0.0, -reduced / np.maximum(np.where(flat, 1.0, schur), 1e-100))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from marginout._objective import Array, Objective, Point, dots
+from marginout._objective import Array, Objective, Point
 
 #: Gives the weights and offsets of all problems as they are now.
 Solution = Callable[[], tuple[Array, Array]]
@@ -66,6 +66,12 @@ class Result:
 
 #: A problem also counts as solved when as many iterations together lower F by less than tol/100.
 STALL = 50
+#: How much the suboptimality may exceed its estimate. On real text it stayed below twice.
+SAFETY = 4.0
+#: Iterations that a good preconditioner makes do with.
+MANY = 40
+#: A fall of F is measured over so many iterations, or fewer.
+WINDOW = 8
 
 
 #: Minimises an objective's problems from (W, b), and records them.
@@ -122,16 +128,14 @@ class Progress:
         part.active = columns
         return part
 
-    def record(self, iteration: int, point: Point, gap: Array, left: Array) -> bool:
-        """Note the active problems' state; whether to go on.
+    def record(self, iteration: int, point: Point, left: Array) -> bool:
+        """Note the active problems' state, with the suboptimality about left; whether to go on.
 
-        `gap` bounds the suboptimality from above, `left` estimates it. A problem has
-        converged once `left`, and what a better offset would bring, is at most `tol`·F.
+        A problem has converged once this, and what a better offset would bring, is at most `tol`·F.
         """
         left = left + point.offset_left
         active = self.active
         self._value[active], self._left[active] = point.value, left
-        self._gap[active] = gap + point.offset_left  # the gap is a bound for the best offset
         self._n_iter[active] = np.maximum(self._n_iter[active], iteration)
         if iteration:
             for k, value in zip(active, point.value, strict=True):
@@ -140,10 +144,7 @@ class Progress:
             self._converged[active] |= [self._stalled(self._history[k]) for k in active]
             if self._report(iteration, point):
                 self._stop.set()
-        if iteration == self.max_iter or self._stop.is_set() or self._converged[active].all():
-            self.keep(point)
-            return False
-        return True
+        return not (iteration == self.max_iter or self._stop.is_set() or self._converged[active].all())
 
     def _stalled(self, values: list[float]) -> bool:
         """Whether F has not moved for a while.
@@ -154,21 +155,47 @@ class Progress:
         little = max(0.01 * self.tol, 1e-14) * abs(values[-1])
         return len(values) > STALL and values[-1 - STALL] - values[-1] <= little
 
+    def estimate(self, point: Point, decrement: Array) -> Array:
+        """What is left of the suboptimality, about, from gᵀD⁻¹g and from how F has been falling.
+
+        D is the diagonal of a matrix above the Hessian. Half of gᵀD⁻¹g is too little where D
+        is a bad guess at the Hessian, much so where there is next to no noise; many
+        iterations are the sign of it. The second estimate continues the geometric series
+        of the last two falls of F.
+        """
+        histories = [self._history[k] for k in self.active]
+        slow = np.maximum(1.0, np.array([len(history) for history in histories]) / MANY) ** 3
+        return np.maximum(0.5 * SAFETY * slow * decrement, list(map(self._trend, histories, point.value)))
+
+    @staticmethod
+    def _trend(before: list[float], value: float) -> float:
+        values = [*before[-2 * WINDOW :], value]
+        width = (len(values) - 1) // 2
+        if width == 0:
+            return 0.0
+        first, second = values[-1 - 2 * width] - values[-1 - width], values[-1 - width] - value
+        ratio = min(second / first, 0.99) if first > 0 else 0.99
+        return float(max(second, 0.0) * ratio / (1 - ratio))
+
     def exhaust(self) -> None:
         """Declare the active problems solved as well as the arithmetic allows."""
         self._converged[self.active] = True
 
-    def keep(self, point: Point, columns: NDArray[np.intp] | slice = slice(None)) -> None:
-        """Take the active problems' weights, or some of them, for the result."""
-        self._W[:, self.active[columns]] = point.W[:, columns]
-        self._b[self.active[columns]] = point.b[columns]
+    def keep(self, point: Point, gap: Array, columns: NDArray[np.intp] | slice = slice(None)) -> None:
+        """Take a point as the result of the active problems, or of some: F is at most `gap` too high."""
+        which = self.active[columns]
+        self._W[:, which], self._b[which] = point.W, point.b
+        self._value[which], self._gap[which] = point.value, gap
+        for k, value in zip(which, point.value, strict=True):
+            self._history[k][-1:] = [float(value)]
 
     def _report(self, iteration: int, point: Point) -> bool:
         """Tell the monitor; whether it asks to stop."""
 
         def solution() -> tuple[Array, Array]:
-            self.keep(point)
-            return self._W.copy(), self._b.copy()
+            W, b = self._W.copy(), self._b.copy()
+            W[:, self.active], b[self.active] = point.W, point.b
+            return W, b
 
         if self._monitor is None or self._stop.is_set():
             return False
@@ -176,18 +203,12 @@ class Progress:
         total, left = float(self._value[known].sum()), float(self._left[known].sum())
         return bool(self._monitor(iteration, total, left, solution))
 
-    def unfinished(self, point: Point, fraction: float) -> NDArray[np.intp] | None:
-        """The active problems left, once at least a fraction of them has converged.
-
-        Sets: the active problems, and the solution of those that leave.
-        """
+    def part(self, fraction: float) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
+        """Which active problems have converged and which have not, once a fraction of them has."""
         done = self._converged[self.active]
         if done.mean() < fraction or not done.any():
             return None
-        self.keep(point, np.flatnonzero(done))
-        left = np.flatnonzero(~done)
-        self.active = self.active[left]
-        return left
+        return np.flatnonzero(done), np.flatnonzero(~done)
 
     def result(self) -> Result:
         converged = self._converged | self._stop.is_set()
@@ -195,20 +216,3 @@ class Progress:
         padded = [values + values[-1:] * (length - len(values)) for values in self._history]
         history = [sum(values) for values in zip(*padded, strict=True)]
         return Result(self._W, self._b, self._value, self._gap, converged, int(self._n_iter.max()), history)
-
-
-#: How much the suboptimality may exceed its estimate. On real text it stayed below twice.
-SAFETY = 4.0
-
-
-def estimate(G: Array, S: Array) -> Array:
-    """The suboptimality ½ gᵀD⁻¹g of each problem, S = D⁻¹G, taken SAFETY times.
-
-    D is the diagonal of a matrix above the Hessian, so this is an estimate, not a bound.
-    """
-    return SAFETY * 0.5 * dots(G, S)
-
-
-def half_square(G: Array) -> Array:
-    """½‖g‖² of every column: how far F can be above its minimum, as F is 1-strongly convex."""
-    return 0.5 * dots(G, G)

@@ -43,10 +43,14 @@ def solve(
             sweeps += count
             W = np.column_stack([descent.w for descent in descents])
             point, gap = certify(objective, W, np.column_stack([descent.beta for descent in descents]))
-            if not progress.record(sweeps, point, gap, gap):
+            if not progress.record(sweeps, point, gap):
+                progress.keep(point, gap)
                 return progress.result()
-            going = progress.unfinished(point, 0.0)
-            if going is not None:
+            parted = progress.part(0.0)
+            if parted is not None:
+                done, going = parted
+                progress.keep(point.select(done), gap[done], done)
+                progress.active = progress.active[going]
                 objective = objective.select(going)
                 descents = [descents[k] for k in going]
             look = int(np.ceil(look * NEXT_LOOK))

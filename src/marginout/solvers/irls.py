@@ -22,12 +22,16 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from marginout._objective import Array, Objective, Point, dots
-from marginout.solvers._linesearch import minimize_line, starting_point
-from marginout.solvers._result import Monitor, Progress, Result, estimate, half_square
+from marginout.solvers._linesearch import certify, minimize_line, starting_point
+from marginout.solvers._result import Monitor, Progress, Result
 
 PACK = 0.25
-#: Largest γ, times the loss's scale. An example in the very kink would else hold on to it for good.
-HEAVIEST = 1e3
+#: Largest γ, times the loss's scale: an example in the very kink would else hold on to it for good.
+#: It is lowered, tenfold and down to the second number, while a step lowers F by next to nothing.
+HEAVIEST, LIGHTEST = 1e8, 1.0
+NOTHING = 1e-6
+#: Rounding of the loss for the first point.
+ROUGH = 0.1
 #: Largest matrix that is formed and factorised, and how many CG iterations it must be worth.
 LARGEST_FACTOR = 4096
 CG_PASSES = 15
@@ -51,21 +55,29 @@ def solve(
 ) -> Result:
     """Minimise all K problems from (W, b)."""
     progress = Progress(objective, tol, max_iter, monitor)
-    point = starting_point(objective, W, b)
+    point = starting_point(objective, W, b, rounding=ROUGH)
     step = M_STEPS[_cheapest(objective) if m_step == "auto" else m_step]
+    heaviest = np.full(objective.K, HEAVIEST)
     for iteration in range(max_iter + 1):
         G = objective.gradient(point)
-        left = estimate(G, G / objective.curvature(point))
-        if not progress.record(iteration, point, half_square(G), left):
+        left = progress.estimate(point, dots(G, G / objective.curvature(point)))
+        if not progress.record(iteration, point, left):
             break
-        going = progress.unfinished(point, PACK)
-        if going is not None:
+        parted = progress.part(PACK)
+        if parted is not None:
+            done, going = parted
+            progress.keep(*certify(objective.select(done), point.select(done)), done)
+            progress.active = progress.active[going]
             objective, point = objective.select(going), point.select(going)
-            G = np.ascontiguousarray(G[:, going])
-        a = np.minimum(objective.majorizer(point), HEAVIEST * objective.weights / objective.loss.scale)
+            G, heaviest = np.ascontiguousarray(G[:, going]), heaviest[going]
+        a = np.minimum(objective.majorizer(point), heaviest * objective.weights / objective.loss.scale)
         squares, variance = objective.design.diagonal(a)
         dW, _ = step(objective, point, G, a, variance, squares)
+        before = point.value
         point = minimize_line(objective.line(point, dW))
+        stuck = before - point.value < NOTHING * progress.tol * before
+        heaviest = np.where(stuck, np.maximum(0.1 * heaviest, LIGHTEST), heaviest)
+    progress.keep(*certify(objective, point))
     return progress.result()
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import minimize
 
-from marginout._objective import Array, Objective, Point
-from marginout.solvers._linesearch import settle_offset, starting_point
-from marginout.solvers._result import Monitor, Progress, Result, estimate, half_square
+from marginout._objective import Array, Objective, Point, dots
+from marginout.solvers._linesearch import certify, settle_offset, starting_point
+from marginout.solvers._result import Monitor, Progress, Result
 
 MEMORY = 20
 
@@ -37,13 +37,15 @@ class _Run:
         self._iteration = 1
 
     def minimize(self) -> None:
-        if not self._record():
-            return
+        if self._record():
+            self._descend()
+        self._progress.keep(*certify(self._objective, self._point))
+
+    def _descend(self) -> None:
         most = self._progress.max_iter
         options = {"maxiter": most, "maxfun": 20 * most, "maxcor": MEMORY, "gtol": 0.0, "ftol": 0.0}
         u = (self._point.W * self._scale)[:, 0]
         result = minimize(self._try, u, jac=True, method="L-BFGS-B", callback=self._accept, options=options)
-        self._progress.keep(self._point)
         if result.success:  # ftol is 0: no lower F can be told from this one
             self._progress.exhaust()
 
@@ -62,5 +64,6 @@ class _Run:
             raise StopIteration
 
     def _record(self) -> bool:
-        left = estimate(self._G, self._G / self._objective.curvature(self._point))
-        return self._progress.record(self._iteration, self._point, half_square(self._G), left)
+        decrement = dots(self._G, self._G / self._objective.curvature(self._point))
+        left = self._progress.estimate(self._point, decrement)
+        return self._progress.record(self._iteration, self._point, left)

@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from marginout._objective import Array, Objective, dots
-from marginout.solvers._linesearch import minimize_line, starting_point
-from marginout.solvers._result import SAFETY, Monitor, Progress, Result, half_square
+from marginout.solvers._linesearch import certify, minimize_line, starting_point
+from marginout.solvers._result import Monitor, Progress, Result
 
 #: Iterations after which the preconditioner is renewed: it ages slowly, and costs a third pass.
 RENEW = 6
@@ -47,10 +47,13 @@ def _descend(objective: Objective, W: Array, b: Array, progress: Progress) -> No
             D = objective.curvature(point)
         S = G / D
         gs = dots(G, S)
-        if not progress.record(iteration, point, half_square(G), 0.5 * SAFETY * gs):
+        if not progress.record(iteration, point, progress.estimate(point, gs)):
             break
-        left = progress.unfinished(point, PACK)
-        if left is not None:
+        parted = progress.part(PACK)
+        if parted is not None:
+            done, left = parted
+            progress.keep(*certify(objective.select(done), point.select(done)), done)
+            progress.active = progress.active[left]
             objective, point = objective.select(left), point.select(left)
             G, D, S, P, G_before = (np.ascontiguousarray(a[:, left]) for a in (G, D, S, P, G_before))
             gs, gs_before = gs[left], gs_before[left]
@@ -67,3 +70,4 @@ def _descend(objective: Objective, W: Array, b: Array, progress: Progress) -> No
         point = minimize_line(objective.line(point, P), precision)
         if (iteration + 1) % REFRESH == 0:
             point = replace(objective.point(point.W, point.b), offset_left=point.offset_left)
+    progress.keep(*certify(objective, point))

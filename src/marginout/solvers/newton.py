@@ -12,8 +12,8 @@ import numpy as np
 
 from marginout._objective import Array, Objective, dots
 from marginout.solvers import dual
-from marginout.solvers._linesearch import minimize_line
-from marginout.solvers._result import Monitor, Progress, Result, half_square
+from marginout.solvers._linesearch import certify, minimize_line
+from marginout.solvers._result import Monitor, Progress, Result
 from marginout.solvers.irls import cheapest_factor
 
 #: Roundings of the kink, as fractions of the loss's scale; those below FINE only where `tol` asks.
@@ -59,11 +59,11 @@ def _descend(objective: Objective, W: Array, b: Array, progress: Progress) -> No
         if objective.loss.kinked:
             point, gap = dual.certify(objective, W, -smooth.weights * point.dm)
         else:
-            gap = half_square(smooth.gradient(point))
+            point, gap = certify(smooth, point)
         left = gap if objective.loss.kinked else np.minimum(gap, gain)
         if steps >= progress.max_iter or (rounding < FINE and left[0] <= progress.tol * point.value[0]):
             break
     else:
         progress.exhaust()  # finer roundings are lost in the arithmetic's own
-    progress.record(steps, point, gap, left)
-    progress.keep(point)
+    progress.record(steps, point, left)
+    progress.keep(point, gap)
