@@ -349,3 +349,22 @@ def test_plane_accepts_read_only_arrays():
     _plane.expansion(weights, *arrays, t, np.zeros((6, 2)))
     _plane.majorizer(weights, *arrays[:3], np.zeros((3, 2)))
     _plane.moments(*arrays[:5], t, t, 0.0, np.empty((50, 2)), np.empty((50, 2)))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_large_dense_X_of_zeros_is_packed(order, dtype):
+    """Mostly zeros and large: CSR inside, same numbers, float32 kept; otherwise dense."""
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((700, 300)) < 0.2, rng.normal(size=(700, 300)), 0.0)
+    X[5] = 0.0
+    X = np.asarray(X, dtype=dtype, order=order)
+    before, W = X.copy(), rng.normal(size=(300, 3))
+    design = make_design(X, Dropout(0.5))
+    assert isinstance(design, CsrDesign)
+    assert design.X.dtype == dtype
+    for got, wanted in zip(design.line(W, W), DenseDesign(X, Dropout(0.5)).line(W, W), strict=True):
+        close(got, wanted)
+    np.testing.assert_array_equal(X, before)
+    assert isinstance(make_design(X[:, :100], Dropout(0.5)), DenseDesign)  # small
+    assert isinstance(make_design(X + dtype(1), Dropout(0.5)), DenseDesign)  # no zeros

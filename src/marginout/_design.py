@@ -35,13 +35,36 @@ Array = NDArray[np.float64]
 
 #: Multiplications below which a second thread costs more than it brings.
 SERIAL_WORK = 200_000
+#: A dense X with at most this share of non-zeros is stored as CSR.
+MOSTLY_ZEROS = 0.25
 #: Entries of a dense block: 128 rows of 784 float64 values, small enough for a core's cache.
 BLOCK_ENTRIES = 100_000
 
 
 def make_design(X: Any, noise: Noise) -> Design:
-    """The design for validated X: CSR, or dense in any memory order."""
+    """The design for validated X: CSR, or dense in any memory order.
+
+    A large dense X that is mostly zeros, such as images of strokes, is packed into CSR first:
+    a pass over its non-zeros is several times faster, and they take at most half of X's bytes.
+    """
+    if not sp.issparse(X) and X.size > SERIAL_WORK and np.count_nonzero(X) <= MOSTLY_ZEROS * X.size:
+        X = _packed(X)
     return (CsrDesign if sp.issparse(X) else DenseDesign)(X, noise)
+
+
+def _packed(X: NDArray[Any]) -> Any:
+    """A dense X as CSR, block by block: SciPy's own way takes several times the memory."""
+    rows = np.count_nonzero(X, axis=1)
+    indptr = np.concatenate([[0], np.cumsum(rows)])
+    index = np.int32 if indptr[-1] <= np.iinfo(np.int32).max else np.int64
+    data, indices = np.empty(indptr[-1], X.dtype), np.empty(indptr[-1], index)
+    size = max(1, BLOCK_ENTRIES // X.shape[1])
+    for i in range(0, len(X), size):
+        block = X[i : i + size]
+        here = slice(indptr[i], indptr[min(i + size, len(X))])
+        where = np.nonzero(block)
+        data[here], indices[here] = block[where], where[1]
+    return sp.csr_array((data, indices, indptr.astype(index)), shape=X.shape)
 
 
 def linear_scores(X: Any, W: Array) -> Array:

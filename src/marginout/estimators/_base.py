@@ -161,7 +161,8 @@ class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[mi
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
             Training data. Dense data in any memory order and CSR data, float32 or float64,
-            are used as they are; other sparse formats are converted to CSR first.
+            are used as they are; other sparse formats, and large dense data of which three
+            quarters or more are zeros, are converted to CSR first.
         y : array-like of shape (n_samples,)
             Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -269,7 +270,8 @@ class DropoutRegressor(RegressorMixin, DropoutLinearModel):  # type: ignore[misc
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
             Training data. Dense data in any memory order and CSR data, float32 or float64,
-            are used as they are; other sparse formats are converted to CSR first.
+            are used as they are; other sparse formats, and large dense data of which three
+            quarters or more are zeros, are converted to CSR first.
         y : array-like of shape (n_samples,)
             Targets.
         sample_weight : array-like of shape (n_samples,), default=None

@@ -22,6 +22,8 @@ RENEW = 6
 REFRESH = 30
 #: What the offset may keep of its suboptimality, as a fraction of the tolerance.
 OFFSET = 1e-3
+#: Fewer batches than this are halved, or some core would have nothing to do at the end.
+FEW = 4
 #: A batch is packed anew once this fraction of it has converged.
 PACK = 0.5
 
@@ -34,7 +36,10 @@ def solve(
     The suboptimality left is estimated by ½ gᵀD⁻¹g, with D the preconditioner.
     """
     progress = Progress(objective, tol, max_iter, monitor)
-    return progress.solve(objective, W, b, _descend, objective.design.batch, apart=True)
+    size = objective.design.batch
+    if objective.K < FEW * size:
+        size //= 2
+    return progress.solve(objective, W, b, _descend, size, apart=True)
 
 
 def _descend(objective: Objective, W: Array, b: Array, progress: Progress) -> None:
