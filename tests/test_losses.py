@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import integrate
 
 from marginout import losses
-from marginout.losses import EpsilonInsensitive, Hinge, Logistic, LogisticGaussian, Quadratic
+from marginout.losses import EpsilonInsensitive, Hinge, Logistic, LogisticGaussian, Loss, Plane, Quadratic
 from marginout.noise import Deletion, Dropout
 
 SCORES = np.array([-1e6, -300.0, -30.0, -3.0, -1.0, -0.2, -1e-8, 0.0, 1e-3, 0.5, 1.0, 2.5, 12.0, 80.0, 1e6])
@@ -454,3 +454,29 @@ def test_the_kolmogorov_rule_integrates_its_moments():
     np.testing.assert_allclose(weights.sum(), 1.0, rtol=1e-14)
     np.testing.assert_allclose(weights @ nodes, np.pi**2 / 3, rtol=1e-9)
     np.testing.assert_allclose(weights @ nodes**2, 7 * np.pi**4 / 15 / 3, rtol=1e-8)
+
+
+# --------------------------------------------------------------------------- compiled loops
+
+
+@pytest.mark.parametrize("loss", [Hinge(1.3), Logistic()], ids=lambda loss: type(loss).__name__)
+@pytest.mark.parametrize("K", [1, 2, 3, 4, 5, 8, 11])
+@pytest.mark.parametrize("n", [1, 3, 4, 9, 50])
+@pytest.mark.parametrize("own_weights", [False, True])
+def test_compiled_loops_agree_with_the_jet(loss, K, n, own_weights):
+    """Sums and slopes in one loop are those of `jet`, for any number of problems and examples."""
+    rng = np.random.default_rng(n + 100 * K)
+    m, a, c = (rng.normal(scale=10.0 ** rng.uniform(-3, 2), size=(n, K)) for _ in range(3))
+    e = rng.uniform(size=(n, K)) * 10.0 ** rng.uniform(-6, 2)
+    v = np.where(rng.random((n, K)) < 0.3, 0.0, rng.uniform(size=(n, K)))
+    y = np.where(rng.random((n, K)) < 0.5, 1.0, -1.0)
+    weights = rng.uniform(size=(n, K if own_weights else 1))
+    plane = Plane(m, v, a, 1e-3 * c, e, rng.normal(size=K), rng.normal(size=K), 1e-20)
+    fused, plain = np.zeros((6, K)), np.zeros((6, K))
+    loss.add_expansion(plane, y, weights, fused)
+    Loss.add_expansion(loss, plane, y, weights, plain)
+    scale = np.maximum(np.abs(plain), 1e-12 * np.abs(plain).max())
+    np.testing.assert_allclose(fused / scale, plain / scale, rtol=1e-9, atol=1e-9)
+    mean, variance = plane.moments()
+    for got, wanted in zip(loss.slopes(mean, variance, y), Loss.slopes(loss, mean, variance, y), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=4e-16)

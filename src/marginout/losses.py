@@ -308,6 +308,14 @@ class Logistic(Loss):
     def majorizer(self, m: Array, v: Array, y: Array) -> Array:
         return _tanh_quotients(np.sqrt(m * m + v))[0]
 
+    def add_expansion(self, plane: Plane, y: Array, weights: Array, sums: Array) -> None:
+        _plane.logistic_bound(weights, y, TINY, *plane, sums)
+
+    def slopes(self, m: Array, v: Array, y: Array) -> tuple[Array, Array]:
+        dm, dv = np.empty_like(m), np.empty_like(m)
+        _plane.logistic_bound_slopes(y, m, v, dm, dv)
+        return dm, dv
+
     def least_squares(self, y: Array) -> Array:
         return 2 * y
 

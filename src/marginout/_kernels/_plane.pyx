@@ -7,7 +7,7 @@ mean m + t·a + δ and variance v + 2t·c + t²·e. All arrays are (n, K) in C o
 are (n, 1) or (n, K); t and δ are (K,).
 """
 
-from libc.math cimport fabs, sqrt
+from libc.math cimport exp, fabs, log1p, sqrt
 
 cdef extern from "_simd.h":
     ctypedef void cloned_void
@@ -167,6 +167,73 @@ def hinge_bound_slopes(
                 m.shape[0] * m.shape[1], &y[0, 0], margin, tiny, &m[0, 0], &v[0, 0], &dm[0, 0],
                 &dv[0, 0],
             )
+
+
+cdef inline inlined_void tanh_quotients(double omega, double decay, double* gamma, double* slope) noexcept nogil:
+    """γ = f'/ω and γ'/ω of f = log 2cosh(ω/2), given exp(−ω); by their series near 0."""
+    cdef double u = omega * omega, th
+    if omega < 0.03:  # the series' next terms are below 1e-13 there
+        gamma[0] = 0.25 - u / 48 + u * u / 480
+        slope[0] = -1.0 / 24 + u / 120 - 17 * u * u / 13440
+    else:
+        th = (1 - decay) / (1 + decay)
+        gamma[0] = 0.5 * th / omega
+        slope[0] = (0.25 * (1 - th * th) - gamma[0]) / u
+
+
+def logistic_bound(
+    const double[:, ::1] weights, const double[:, ::1] y, double tiny,
+    const double[:, ::1] m, const double[:, ::1] v, const double[:, ::1] a,
+    const double[:, ::1] c, const double[:, ::1] e, const double[::1] t,
+    const double[::1] delta, double floor, double[:, ::1] sums,
+):
+    """`moments`, the jet of log 2cosh(ω/2) − ½y·m with ω = √(m² + v), and `expansion`, in one loop."""
+    cdef Py_ssize_t i, k, own = weights.shape[1] > 1
+    cdef double s, mean, size, u, omega, decay, r, dm, dmm, dmv, cross
+    cdef double gamma = 0, slope = 0
+    with nogil:
+        for i in range(m.shape[0]):
+            for k in range(m.shape[1]):
+                s = weights[i, k * own]
+                mean = m[i, k] + t[k] * a[i, k] + delta[k]
+                u = v[i, k] + t[k] * (2 * c[i, k] + t[k] * e[i, k])
+                u = u if u > floor else floor
+                omega = sqrt(mean * mean + u)
+                decay = exp(-omega)
+                tanh_quotients(omega, decay, &gamma, &slope)
+                size = fabs(mean)
+                r = 2 * (c[i, k] + t[k] * e[i, k])
+                dm = gamma * mean - 0.5 * y[i, k]
+                dmm = gamma + slope * mean * mean
+                dmv = 0.5 * slope * mean
+                cross = dmm * a[i, k] + dmv * r
+                sums[0, k] += s * (
+                    0.5 * u / (omega + size if omega + size > tiny else tiny)
+                    + 0.5 * (size - y[i, k] * mean) + log1p(decay)
+                )
+                sums[1, k] += s * (dm * a[i, k] + 0.5 * gamma * r)
+                sums[2, k] += s * dm
+                sums[3, k] += s * (
+                    cross * a[i, k] + (dmv * a[i, k] + 0.25 * slope * r) * r + gamma * e[i, k]
+                )
+                sums[4, k] += s * cross
+                sums[5, k] += s * dmm
+
+
+def logistic_bound_slopes(
+    const double[:, ::1] y, const double[:, ::1] m, const double[:, ::1] v,
+    double[:, ::1] dm, double[:, ::1] dv,
+):
+    """dm, dv = the slopes of log 2cosh(√(m² + v)/2) − ½y·m in m and v."""
+    cdef Py_ssize_t i, k
+    cdef double omega, gamma = 0, slope = 0
+    with nogil:
+        for i in range(m.shape[0]):
+            for k in range(m.shape[1]):
+                omega = sqrt(m[i, k] * m[i, k] + v[i, k])
+                tanh_quotients(omega, exp(-omega), &gamma, &slope)
+                dm[i, k] = gamma * m[i, k] - 0.5 * y[i, k]
+                dv[i, k] = 0.5 * gamma
 
 
 cdef cloned_void add_dots(

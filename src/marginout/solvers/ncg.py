@@ -37,7 +37,7 @@ def solve(
     """
     progress = Progress(objective, tol, max_iter, monitor)
     size = objective.design.batch
-    if objective.K < FEW * size:
+    if FEW * size > objective.K:
         size //= 2
     return progress.solve(objective, W, b, _descend, size, apart=True)
 
