@@ -54,9 +54,10 @@ class Result:
         if not late.any():
             return
         worst = float(np.max(self.gap[late] / np.maximum(self.value[late], np.finfo(float).tiny)))
+        when = f"at max_iter={max_iter}" if self.n_iter >= max_iter else "where F would not fall any further"
         where = f" in {late.sum()} of {late.size} one-vs-rest problems" if late.size > 1 else ""
         warnings.warn(
-            f"Stopped at max_iter={max_iter}{where}; the objective is within {worst:.1e} of its "
+            f"Stopped {when}{where}; the objective is within {worst:.1e} of its "
             "minimum (relative, an upper bound). Scale the features, raise max_iter, lower C, or "
             "raise tol.",
             ConvergenceWarning,
