@@ -69,6 +69,8 @@ class Result:
 STALL = 50
 #: How much the suboptimality may exceed its estimate. On real text it stayed below twice.
 SAFETY = 4.0
+#: How much more before there is a trend to go by.
+EARLY = 5.0
 #: Iterations that a good preconditioner makes do with.
 MANY = 40
 #: A fall of F is measured over so many iterations, or fewer.
@@ -161,12 +163,13 @@ class Progress:
 
         D is the diagonal of a matrix above the Hessian. Half of gᵀD⁻¹g is too little where D
         is a bad guess at the Hessian, much so where there is next to no noise; many
-        iterations are the sign of it. The second estimate continues the geometric series
+        iterations are a sign of it. The second estimate continues the geometric series
         of the last two falls of F.
         """
         histories = [self._history[k] for k in self.active]
-        slow = np.maximum(1.0, np.array([len(history) for history in histories]) / MANY) ** 3
-        return np.maximum(0.5 * SAFETY * slow * decrement, list(map(self._trend, histories, point.value)))
+        count = np.array([len(history) for history in histories])
+        doubt = np.where(count < 2, EARLY, np.maximum(1.0, count / MANY) ** 3)
+        return np.maximum(0.5 * SAFETY * doubt * decrement, list(map(self._trend, histories, point.value)))
 
     @staticmethod
     def _trend(before: list[float], value: float) -> float:
