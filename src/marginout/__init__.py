@@ -4,7 +4,16 @@ from importlib.metadata import version
 
 from marginout import losses, noise
 from marginout.estimators.logistic import DropoutLogisticRegression
+from marginout.estimators.mcf import MCFClassifier, MCFRegressor
 from marginout.estimators.svm import DropoutSVC, DropoutSVR
 
 __version__ = version("marginout")
-__all__ = ["DropoutLogisticRegression", "DropoutSVC", "DropoutSVR", "losses", "noise"]
+__all__ = [
+    "DropoutLogisticRegression",
+    "DropoutSVC",
+    "DropoutSVR",
+    "MCFClassifier",
+    "MCFRegressor",
+    "losses",
+    "noise",
+]

@@ -65,6 +65,12 @@ def check_features(X: Any, noise: Noise) -> Any:
     if not values.size:
         return X
     low, high = float(values.min()), float(values.max())
+    if noise.binary_only and not np.isin(values, (0, 1)).all():
+        other = values[~np.isin(values, (0, 1))].flat[0]
+        raise ValueError(
+            f"X holds {other:g}, but {noise!r} noise needs features of 0 and 1; choose another noise, or "
+            "make the features binary, for instance with sklearn.preprocessing.Binarizer."
+        )
     if noise.positive_only and low < 0:
         raise ValueError(
             f"Negative values in data passed to X: {low:g}. {noise!r} noise needs X >= 0; "

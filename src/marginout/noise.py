@@ -21,14 +21,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.special import expit, logit
 
 Array = NDArray[np.float64]
 
-__all__ = ["Deletion", "Dropout", "Gaussian", "Laplace", "Moments", "Noise", "Poisson", "resolve"]
+__all__ = ["BitSwap", "Deletion", "Dropout", "Gaussian", "Laplace", "Moments", "Noise", "Poisson", "resolve"]
+
+#: Entries of the block of rows that :class:`BitSwap` draws flips for at a time.
+FLIP_BLOCK = 4_000_000
 
 
 class Moments(NamedTuple):
-    """E x̃ = scale·x and Var x̃ = coefficient·(scale·x)**power, one entry per feature."""
+    """E x̃ = scale·x (+ a constant, see :meth:`Noise.shift`) and Var x̃ = coefficient·(scale·x)**power,
+    one entry per feature.
+    """
 
     scale: Array
     coefficient: Array
@@ -44,11 +50,15 @@ class Noise(ABC):
 
     #: Whether the model is defined for non-negative data only.
     positive_only = False
+    #: Whether the model is defined for features of 0 and 1 only.
+    binary_only = False
+    #: Whether log_mgf(t, x) is affine in x: its sums over features are matrix products then.
+    affine_mgf = False
 
     def mean(self, X: Any) -> Array:
         """E x̃, entry by entry, of a dense array of shape (..., n_features)."""
         X = np.asarray(X, dtype=np.float64)
-        return np.asarray(self.moments(X.shape[-1]).scale * X)
+        return np.asarray(self.moments(X.shape[-1]).scale * X + self.shift(X.shape[-1]))
 
     def var(self, X: Any) -> Array:
         """Var x̃, entry by entry, of a dense array of shape (..., n_features)."""
@@ -59,6 +69,18 @@ class Noise(ABC):
     @abstractmethod
     def log_mgf(self, t: Any, x: Any) -> Array:
         """log E exp(t·x̃), entry by entry; +inf where the expectation diverges."""
+
+    def tilted_mean(self, t: Any, x: Any) -> Array:
+        """The derivative of :meth:`log_mgf` in t: the mean of x̃ once its law is weighted by exp(t·x̃)."""
+        raise NotImplementedError(f"{self!r} knows no derivative of its log-MGF.")
+
+    def survivors(self, n_features: int) -> tuple[Array, Array]:
+        """Deletion rate and survivors' factor of every feature, for noises that delete."""
+        raise NotImplementedError(f"{self!r} does not delete features.")
+
+    def shift(self, n_features: int) -> Array:
+        """The part of E x̃ that does not depend on x, one number per feature."""
+        return np.zeros(n_features)
 
     def corrupt(self, X: Any, rng: Any = None) -> Any:
         """A corrupted copy of X; `rng` is a NumPy generator, a seed or None.
@@ -140,6 +162,12 @@ def _at(parameter: Any, columns: Any) -> Any:
     return parameter if np.ndim(parameter) == 0 else parameter[columns]
 
 
+def _binary_tilt(probability: Any, t: Any) -> Array:
+    """p·eᵗ/(1 − p + p·eᵗ): how likely the event stays after tilting; exact at p = 0 and 1."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(expit(t + logit(probability)))
+
+
 def _log_mgf_deletion(rate: Any, z: Any) -> Array:
     """log(q + (1 − q)·exp(z)), without overflow and exact at q = 0."""
     with np.errstate(divide="ignore"):
@@ -165,6 +193,15 @@ class Dropout(Noise):
 
     def log_mgf(self, t: Any, x: Any) -> Array:
         return _log_mgf_deletion(self.rate, np.multiply(t, x) / (1 - self.rate))
+
+    def tilted_mean(self, t: Any, x: Any) -> Array:
+        value = np.divide(x, 1 - self.rate)
+        return np.asarray(value * _binary_tilt(1 - np.asarray(self.rate), t * value))
+
+    def survivors(self, n_features: int) -> tuple[Array, Array]:
+        self.moments(n_features)  # for its check of the parameters' lengths
+        rate = np.ones(n_features) * self.rate
+        return rate, 1 / (1 - rate)
 
     def _sample(self, x: Any, columns: Any, rng: np.random.Generator) -> Any:
         rate = _at(self.rate, columns)
@@ -197,6 +234,13 @@ class Deletion(Noise):
     def log_mgf(self, t: Any, x: Any) -> Array:
         return _log_mgf_deletion(self.rate, np.multiply(t, x))
 
+    def tilted_mean(self, t: Any, x: Any) -> Array:
+        return np.asarray(x * _binary_tilt(1 - np.asarray(self.rate), np.multiply(t, x)))
+
+    def survivors(self, n_features: int) -> tuple[Array, Array]:
+        self.moments(n_features)  # for its check of the parameters' lengths
+        return np.ones(n_features) * self.rate, np.ones(n_features)
+
     def _sample(self, x: Any, columns: Any, rng: np.random.Generator) -> Any:
         return x * (rng.random(x.shape) >= _at(self.rate, columns))
 
@@ -215,6 +259,7 @@ class Gaussian(Noise):
     variance : float or array of shape (n_features,), >= 0
     """
 
+    affine_mgf = True
     variance: Any = 1.0
 
     def __post_init__(self) -> None:
@@ -222,6 +267,9 @@ class Gaussian(Noise):
 
     def log_mgf(self, t: Any, x: Any) -> Array:
         return np.asarray(np.multiply(t, x) + 0.5 * self.variance * np.square(t))
+
+    def tilted_mean(self, t: Any, x: Any) -> Array:
+        return np.asarray(x + np.multiply(self.variance, t))
 
     def _sample(self, x: Any, columns: Any, rng: np.random.Generator) -> Any:
         return x + np.sqrt(self.variance) * rng.standard_normal(x.shape)
@@ -241,6 +289,7 @@ class Laplace(Noise):
     scale : float or array of shape (n_features,), >= 0
     """
 
+    affine_mgf = True
     scale: Any = 1.0
 
     def __post_init__(self) -> None:
@@ -250,6 +299,12 @@ class Laplace(Noise):
         u = np.square(self.scale * np.asarray(t, dtype=np.float64))
         inside = np.log1p(-np.minimum(u, 0.5 * (1 + u)), where=u < 1, out=np.full(np.shape(u), -np.inf))
         return np.asarray(np.multiply(t, x) - inside)
+
+    def tilted_mean(self, t: Any, x: Any) -> Array:
+        scaled = np.multiply(self.scale, t)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            pull = 2 * self.scale * scaled / (1 - np.square(scaled))
+        return np.asarray(x + np.where(np.abs(scaled) < 1, pull, np.nan))
 
     def _sample(self, x: Any, columns: Any, rng: np.random.Generator) -> Any:
         return x + self.scale * rng.laplace(size=x.shape)
@@ -265,12 +320,18 @@ class Poisson(Noise):
     .. math:: E\,\tilde x = x, \qquad \mathrm{Var}\,\tilde x = x.
     """
 
+    affine_mgf = True
     positive_only = True
 
     def log_mgf(self, t: Any, x: Any) -> Array:
         t, x = np.broadcast_arrays(np.asarray(t, dtype=np.float64), np.asarray(x, dtype=np.float64))
         with np.errstate(over="ignore"):  # an absent feature stays absent, whatever t
             return np.asarray(np.multiply(np.expm1(t), x, where=x != 0, out=np.zeros(x.shape)))
+
+    def tilted_mean(self, t: Any, x: Any) -> Array:
+        t, x = np.broadcast_arrays(np.asarray(t, dtype=np.float64), np.asarray(x, dtype=np.float64))
+        with np.errstate(over="ignore"):
+            return np.asarray(np.multiply(np.exp(t), x, where=x != 0, out=np.zeros(x.shape)))
 
     def _sample(self, x: Any, columns: Any, rng: np.random.Generator) -> Any:
         if x.size and x.min() < 0:
@@ -279,6 +340,76 @@ class Poisson(Noise):
 
     def _form(self) -> tuple[Any, Any, int]:
         return 1.0, 1.0, 1
+
+
+@dataclass(frozen=True, eq=False)
+class BitSwap(Noise):
+    r"""Flipped bits, for features of 0 and 1: x̃ = 1 − x with probability `rate`, x otherwise.
+
+    .. math:: E\,\tilde x = q + (1-2q)\,x, \qquad \mathrm{Var}\,\tilde x = q(1-q).
+
+    The constant part of the mean is the same for every example. An offset takes it up, so
+    models trained on the two moments need one (``fit_intercept=True``).
+
+    Parameters
+    ----------
+    rate : float or array of shape (n_features,), in [0, 1)
+        Probability that a feature is flipped. At 1/2 nothing is left of it.
+    """
+
+    rate: Any = 0.1
+
+    affine_mgf = True
+    positive_only = True
+    binary_only = True
+
+    def __post_init__(self) -> None:
+        _parameter(self, "rate", 1.0, "a number in [0, 1)")
+
+    def log_mgf(self, t: Any, x: Any) -> Array:
+        off = 1 - self._on(x)
+        return _log_mgf_deletion(off, np.asarray(t, dtype=np.float64))
+
+    def tilted_mean(self, t: Any, x: Any) -> Array:
+        return _binary_tilt(self._on(x), np.asarray(t, dtype=np.float64))
+
+    def shift(self, n_features: int) -> Array:
+        self.moments(n_features)  # for its check of the parameters' lengths
+        return np.ones(n_features) * self.rate
+
+    def corrupt(self, X: Any, rng: Any = None) -> Any:
+        """A corrupted copy of X; `rng` is a NumPy generator, a seed or None. Sparse data stay sparse."""
+        if not sp.issparse(X):
+            return super().corrupt(X, rng)
+        generator = np.random.default_rng(rng)
+        n, d = X.shape
+        self.moments(d)  # for its check of the parameters' lengths
+        rows = max(1, FLIP_BLOCK // max(d, 1))
+        X = X.tocsr()
+        # Block by block, because the flips of all rows at once would be a dense matrix.
+        blocks = [self._flip(X[i : i + rows], generator) for i in range(0, n, rows)]
+        dtype = X.dtype if X.dtype.kind == "f" else np.float64
+        return sp.vstack(blocks, format="csr", dtype=dtype) if blocks else X.astype(dtype)
+
+    def _flip(self, X: Any, rng: np.random.Generator) -> Any:
+        X = type(X)(self._sample(X.toarray(), slice(None), rng))
+        X.eliminate_zeros()
+        return X
+
+    def _sample(self, x: Any, columns: Any, rng: np.random.Generator) -> Any:
+        if not np.isin(x, (0, 1)).all():
+            raise ValueError(
+                f"BitSwap noise needs features of 0 and 1, but X holds {x[~np.isin(x, (0, 1))][0]:g}."
+            )
+        return np.where(rng.random(x.shape) < _at(self.rate, columns), 1 - x, x)
+
+    def _on(self, x: Any) -> Array:
+        """P(x̃ = 1)."""
+        return np.asarray(self.rate + (1 - 2 * np.asarray(self.rate)) * np.asarray(x, dtype=np.float64))
+
+    def _form(self) -> tuple[Any, Any, int]:
+        rate = np.asarray(self.rate)
+        return 1 - 2 * rate, rate * (1 - rate), 0
 
 
 def resolve(noise: Any) -> Noise:

@@ -28,8 +28,8 @@ from marginout._validation import (
 )
 from marginout.estimators._callbacks import FRAMES, CallbackSupportMixin, FitTask, with_callbacks
 from marginout.losses import Loss
-from marginout.noise import resolve
-from marginout.solvers import SOLVERS, Solution, choose
+from marginout.noise import Noise, resolve
+from marginout.solvers import SOLVERS, Solution, Solver, choose
 
 Array = NDArray[np.float64]
 
@@ -59,27 +59,26 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         noise = resolve(self.noise)
         tol = check_real("tol", self.tol, above=0)
         max_iter = check_count("max_iter", self.max_iter, 1)
-        solver = check_option("solver", self.solver, ["auto", *SOLVERS])
         verbose = check_count("verbose", self.verbose, 0)
         C = check_real("C", self.C, above=0)
         fit_intercept = check_flag("fit_intercept", self.fit_intercept)
         check_flag("warm_start", self.warm_start)
-        design = make_design(check_features(X, noise), noise)
-        objective = Objective(design, self._loss(Y), Y, C * weights, fit_intercept)
+        shift = self._shift(noise, X.shape[1], fit_intercept)
+        objective = self._objective(check_features(X, noise), noise, Y, C * weights, fit_intercept)
+        solve = self._solver(objective)
         task = FitTask(self, max_iter * Y.shape[1], X, y)
 
         def attributes(W: Array, b: Array) -> dict[str, Any]:
-            return {**known, **self._attributes(W, b)}
+            return {**known, **self._attributes(W, b - shift @ W)}
 
         def monitor(iteration: int, value: float, left: float, solution: Solution) -> bool:
             if verbose:
                 print(f"iteration {iteration}: objective {value:.8g}, about {left:.1e} above its minimum")
             return task.iteration(lambda: attributes(*solution()))
 
-        W, b = self._start(design.d, Y.shape[1], start)
-        solve = choose(solver, objective)
+        W, b = self._start(X.shape[1], Y.shape[1], start)
         watch = monitor if verbose or task.watched else None
-        result = solve(objective, W, b, tol=TOL_UNIT * tol, max_iter=max_iter, monitor=watch)
+        result = solve(objective, W, b + shift @ W, tol=TOL_UNIT * tol, max_iter=max_iter, monitor=watch)
         for name, value in attributes(result.W, result.b).items():
             setattr(self, name, value)
         self.n_iter_ = result.n_iter
@@ -88,6 +87,24 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         self.objective_history_ = np.array(result.history)
         task.end(lambda: attributes(result.W, result.b))
         result.warn(max_iter, stacklevel=2 + FRAMES)
+
+    def _objective(self, X: Any, noise: Noise, Y: Array, weights: Array, fit_intercept: bool) -> Any:
+        """The function to minimise, for checked X and weights that C is part of."""
+        return Objective(make_design(X, noise), self._loss(Y), Y, weights, fit_intercept)
+
+    def _solver(self, objective: Any) -> Solver:
+        """What minimises it."""
+        return choose(check_option("solver", self.solver, ["auto", *SOLVERS]), objective)
+
+    def _shift(self, noise: Noise, d: int, fit_intercept: bool) -> Array:
+        """The constant part of the noisy features' mean: the solvers' offset contains w·shift."""
+        shift = noise.shift(d)
+        if shift.any() and not fit_intercept:
+            raise ValueError(
+                f"{noise!r} moves the mean of every example by a constant, which only an offset can take "
+                "up: fit_intercept=False must be True."
+            )
+        return shift
 
     def _attributes(self, W: Array, b: Array) -> dict[str, Any]:
         """The solution as fitted attributes."""

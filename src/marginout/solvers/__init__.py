@@ -8,7 +8,7 @@ from marginout._objective import Objective
 from marginout.solvers import dual, irls, lbfgs, ncg, newton
 from marginout.solvers._result import Monitor, Result, Solution
 
-__all__ = ["SOLVERS", "Monitor", "Result", "Solution", "choose"]
+__all__ = ["SOLVERS", "Monitor", "Result", "Solution", "Solver", "choose"]
 
 Solver = Callable[..., Result]
 

@@ -1,0 +1,151 @@
+"""L-BFGS for the objectives made of moment generating functions.
+
+F along a line is no cheap function of two moments here, so that every trial step is a pass over X.
+The metric is a diagonal, the Hessian's by the noise's moments, corrected by the last few
+steps; the offset is optimised away at every point. A step is taken once it lowers F
+enough and is not too short (Wolfe's conditions, by bisection): where F is +inf, outside of the
+MGF's domain, it is cut like any other that goes up.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from marginout._mgf import Array, MgfObjective, Point
+from marginout.solvers._result import SAFETY, Monitor, Result
+
+MEMORY = 20
+#: A step must bring this share of what the slope promises, and leave this share of the slope.
+ENOUGH, STEEP = 1e-4, 0.9
+TRIALS = 40
+#: F is known to this fraction of itself: a smaller rise is none.
+ROUNDING = 1e-14
+
+
+def solve(
+    objective: list[MgfObjective],
+    W: Array,
+    b: Array,
+    *,
+    tol: float,
+    max_iter: int,
+    monitor: Monitor | None = None,
+) -> Result:
+    """Minimise independent problems, one after the other, from (W, b), whose columns they share out."""
+    runs: list[_Run] = []
+    solution = W.copy(), b.copy()
+    at = 0
+    for one in objective:
+        columns = slice(at, at + one.K)
+        run = _Run(one, W[:, columns], b[columns], tol)
+        for iteration in range(1, max_iter + 1):
+            run.step()
+            solution[0][:, columns], solution[1][columns] = run.point.W, run.point.b
+            done = [*runs, run]
+            total, left = sum(r.point.value for r in done), sum(r.left for r in done)
+            stop = monitor and monitor(iteration, total, left, lambda: (solution[0].copy(), solution[1].copy()))
+            run.converged |= bool(stop)
+            if run.converged:
+                break
+        runs.append(run)
+        at += one.K
+    longest = max(len(run.history) for run in runs)
+    padded = [run.history + run.history[-1:] * (longest - len(run.history)) for run in runs]
+    return Result(
+        *solution,
+        value=np.array([run.point.value for run in runs]),
+        gap=np.array([run.gap for run in runs]),
+        converged=np.array([run.converged for run in runs]),
+        n_iter=longest,
+        history=[float(sum(values)) for values in zip(*padded, strict=True)],
+    )
+
+
+@dataclass
+class _Run:
+    """One problem: where it stands, and the last steps (s, y, 1/s·y)."""
+
+    objective: MgfObjective
+    W: Array
+    b: Array
+    tol: float
+    history: list[float] = field(default_factory=list)
+    converged: bool = False
+
+    def __post_init__(self) -> None:
+        self.point = self.objective.point(self.W, self.b)
+        if not np.isfinite(self.point.value):  # a warm start outside of the domain
+            self.point = self.objective.point(np.zeros_like(self.W), np.zeros_like(self.b))
+        self.G = self.objective.gradient(self.point)
+        self._metric = self.objective.curvature(self.point)
+        self._pairs: deque[tuple[Array, Array, float]] = deque(maxlen=MEMORY)
+        self.left = np.inf
+
+    @property
+    def gap(self) -> float:
+        """Certificate: F exceeds its minimum by no more than this."""
+        with np.errstate(over="ignore"):
+            return 0.5 * float(np.vdot(self.G, self.G)) + self.point.offset_left
+
+    def step(self) -> None:
+        """One iteration."""
+        P = -self._times_inverse_hessian(self.G)
+        slope = float(np.vdot(self.G, P))
+        if slope >= 0.0:
+            self.converged, self.left = True, 0.0  # the gradient vanishes
+        else:
+            self._search(P, slope)
+        self.history.append(self.point.value)
+
+    def _search(self, P: Array, slope: float) -> None:
+        old, low, high, t = self.point, 0.0, np.inf, 1.0
+        for _ in range(TRIALS):
+            point = self.objective.point(old.W + t * P, old.b)
+            if not point.value <= old.value + ENOUGH * t * slope + ROUNDING * old.value:
+                high = t
+                t = low + self._cut(point, old, t, slope, low) * (high - low)
+                continue
+            G = self.objective.gradient(point)
+            if np.vdot(G, P) >= STEEP * slope:
+                return self._accept(point, G)
+            low, t = t, 2 * t if np.isinf(high) else 0.5 * (t + high)
+        self.converged = True  # no lower F can be told from this one
+        return None
+
+    @staticmethod
+    def _cut(point: Point, old: Point, t: float, slope: float, low: float) -> float:
+        """Where a parabola would have its minimum, as a share of the bracket; half of it if unknown."""
+        rise = point.value - old.value - t * slope
+        if low > 0 or not np.isfinite(rise) or rise <= 0:
+            return 0.5
+        return float(np.clip(-0.5 * slope * t / rise, 0.1, 0.5))
+
+    def _accept(self, point: Point, G: Array) -> None:
+        s, y = point.W - self.point.W, G - self.G
+        product = float(np.vdot(s, y))
+        if product > 1e-10 * float(np.vdot(s, s)):
+            self._pairs.append((s, y, 1.0 / product))
+        fall = self.point.value - point.value
+        self.point, self.G = point, G
+        # Half the Newton decrement by the metric at hand, or the last fall if that is larger.
+        decrement = 0.5 * float(np.vdot(G, self._times_inverse_hessian(G)))
+        self.left = min(SAFETY * max(decrement, 0.25 * fall) + point.offset_left, self.gap)
+        self.converged = self.left <= self.tol * point.value
+
+    def _times_inverse_hessian(self, G: Array) -> Array:
+        """The two-loop recursion."""
+        Q, shares = G.copy(), []
+        for s, y, rho in reversed(self._pairs):
+            share = rho * float(np.vdot(s, Q))
+            Q -= share * y
+            shares.append(share)
+        Q /= self._metric
+        if self._pairs:
+            s, y, rho = self._pairs[-1]
+            Q *= 1.0 / (rho * float(np.vdot(y, y / self._metric)))
+        for (s, y, rho), share in zip(self._pairs, reversed(shares), strict=True):
+            Q += (share - rho * float(np.vdot(y, Q))) * s
+        return np.asarray(Q)
