@@ -31,6 +31,8 @@ Array = NDArray[np.float64]
 
 #: Multiplications that an entry's exponential is worth.
 WORTH = 10
+#: Largest table of a count's possible values per column, as a multiple of the entries there are.
+TABLE = 8
 #: Newton steps for the offset, and the decrement, relative to F, that is left.
 OFFSET_STEPS, OFFSET = 50, 1e-13
 #: The odds, in logarithm, that an offset gives a class without examples.
@@ -74,7 +76,37 @@ class Cumulants(ABC):
 
 def make_cumulants(X: Any, noise: Noise, coding: Coding) -> Cumulants:
     """The cumulants for validated X: CSR, or dense in any memory order."""
-    return (AffineCumulants if noise.affine_mgf else DeletionCumulants)(X, noise, coding)
+    if noise.affine_mgf:
+        return AffineCumulants(X, noise, coding)
+    kinds = None if coding.joint or not sp.issparse(X) else distinct_counts(X)
+    if kinds is not None and 2 * len(kinds.columns) <= X.nnz:
+        return CountCumulants(X, noise, coding, kinds)
+    return DeletionCumulants(X, noise, coding)
+
+
+class Counts(NamedTuple):
+    """The distinct entries of a matrix of counts, and which of them each row has (CSR, of ones)."""
+
+    columns: NDArray[np.int64]
+    values: Array
+    members: Any
+
+
+def distinct_counts(X: Any) -> Counts | None:
+    """The distinct entries of CSR X, or None if it holds no whole numbers, or too large ones."""
+    if not X.nnz:
+        return None
+    low, high = X.data.min(), X.data.max()
+    width = int(high - low) + 1 if high - low < X.nnz else X.nnz
+    if X.shape[1] * width > TABLE * X.nnz or np.any(X.data != np.rint(X.data)):
+        return None
+    key = X.indices.astype(np.int64) * width + (X.data - low).astype(np.int64)
+    present = np.zeros(X.shape[1] * width, dtype=bool)
+    present[key] = True
+    kinds = np.flatnonzero(present)
+    number = np.cumsum(present, dtype=X.indices.dtype) - 1
+    members = sp.csr_array((np.ones(X.nnz), number[key], X.indptr), shape=(X.shape[0], len(kinds)))
+    return Counts(kinds // width, float(low) + kinds % width, members)
 
 
 class DeletionCumulants(Cumulants):
@@ -111,6 +143,45 @@ class DeletionCumulants(Cumulants):
             *self._rows, *self._survivors, coding.classes, coding.a, coding.joint,
             np.ascontiguousarray(W), S, np.ascontiguousarray(R), G, backward, threads,
         )  # fmt: skip
+
+
+class CountCumulants(Cumulants):
+    """Counts, few of them distinct in a column: each distinct entry's log-MGF is taken once.
+
+    On 2,000 book reviews 184,408 entries are 10,363 different ones.
+    """
+
+    def __init__(self, X: Any, noise: Noise, coding: Coding, kinds: Counts) -> None:
+        super().__init__(X, noise, coding)
+        rate, factor = noise.survivors(self.d)
+        self._columns, self._rate = kinds.columns, rate[kinds.columns]
+        self._values = kinds.values * factor[kinds.columns]
+        rows = [np.flatnonzero(coding.classes == c) for c in range(len(coding.a))]
+        self._classes = [(c, at, kinds.members[at]) for c, at in enumerate(rows) if at.size]
+
+    def forward(self, W: Array) -> Array:
+        S, q = np.zeros((self.n, 1)), self._rate
+        for c, rows, members in self._classes:
+            z, e = self._exponentials(W, c)
+            r = np.where(z > 0, q * e + (1 - q), q + (1 - q) * e)
+            with np.errstate(divide="ignore"):
+                S[rows, 0] = members @ np.where(q > 0, np.maximum(z, 0) + np.log(r), z)
+        return S
+
+    def backward(self, W: Array, R: Array) -> Array:
+        G, q = np.zeros(self.d), self._rate
+        for c, rows, members in self._classes:
+            z, e = self._exponentials(W, c)
+            with np.errstate(invalid="ignore"):
+                kept = np.where(z > 0, 1.0, e) * (1 - q) / np.where(z > 0, q * e + (1 - q), q + (1 - q) * e)
+            slope = self._values * np.where(q > 0, kept, 1.0) * self.coding.a[c, 0]
+            G += np.bincount(self._columns, slope * (members.T @ R[rows, 0]), self.d)
+        return G[:, None]
+
+    def _exponentials(self, W: Array, c: int) -> tuple[Array, Array]:
+        """z of every distinct entry at the contrast of class c, and exp(−|z|)."""
+        z = self._values * (self.coding.a[c, 0] * W[self._columns, 0])
+        return z, np.exp(-np.abs(z))
 
 
 class AffineCumulants(Cumulants):

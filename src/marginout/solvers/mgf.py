@@ -82,7 +82,7 @@ class _Run:
         self.G = self.objective.gradient(self.point)
         self._metric = self.objective.curvature(self.point)
         self._pairs: deque[tuple[Array, Array, float]] = deque(maxlen=MEMORY)
-        self.left = np.inf
+        self._P, self.left = -self.G / self._metric, np.inf
 
     @property
     def gap(self) -> float:
@@ -92,8 +92,7 @@ class _Run:
 
     def step(self) -> None:
         """One iteration."""
-        P = -self._times_inverse_hessian(self.G)
-        slope = float(np.vdot(self.G, P))
+        P, slope = self._P, float(np.vdot(self.G, self._P))
         if slope >= 0.0:
             self.converged, self.left = True, 0.0  # the gradient vanishes
         else:
@@ -131,8 +130,9 @@ class _Run:
         fall = self.point.value - point.value
         self.point, self.G = point, G
         # Half the Newton decrement by the metric at hand, or the last fall if that is larger.
-        decrement = 0.5 * float(np.vdot(G, self._times_inverse_hessian(G)))
-        self.left = min(SAFETY * max(decrement, 0.25 * fall) + point.offset_left, self.gap)
+        self._P = -self._times_inverse_hessian(G)
+        decrement = -0.5 * float(np.vdot(G, self._P))
+        self.left = min(SAFETY * max(decrement, 0.5 * fall) + point.offset_left, self.gap)
         self.converged = self.left <= self.tol * point.value
 
     def _times_inverse_hessian(self, G: Array) -> Array:
