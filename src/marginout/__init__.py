@@ -3,6 +3,7 @@
 from importlib.metadata import version
 
 from marginout import losses, noise
+from marginout.estimators.explicit import ExplicitCorruptionClassifier, ExplicitCorruptionRegressor
 from marginout.estimators.logistic import DropoutLogisticRegression
 from marginout.estimators.mcf import MCFClassifier, MCFRegressor
 from marginout.estimators.svm import DropoutSVC, DropoutSVR
@@ -12,6 +13,8 @@ __all__ = [
     "DropoutLogisticRegression",
     "DropoutSVC",
     "DropoutSVR",
+    "ExplicitCorruptionClassifier",
+    "ExplicitCorruptionRegressor",
     "MCFClassifier",
     "MCFRegressor",
     "losses",

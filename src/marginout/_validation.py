@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 
 from marginout.noise import Noise
 
@@ -118,3 +119,18 @@ def check_sample_weight(sample_weight: Any, X: Any) -> Array:
     if not weights.any():
         raise ValueError("sample_weight is zero for every example: at least one must be positive.")
     return np.asarray(weights)
+
+
+def make_generator(random_state: Any) -> np.random.Generator:
+    """NumPy's generator for what scikit-learn calls a random_state, or for a generator."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    try:
+        # Two draws from an old-style state seed the new one; a seed does so by itself.
+        state = check_random_state(random_state)
+    except ValueError:
+        raise ValueError(
+            f"random_state={random_state!r} must be None, a whole number from 0 to 2**32 - 1, or a NumPy "
+            "RandomState or Generator."
+        ) from None
+    return np.random.default_rng(state.randint(2**31, size=2))

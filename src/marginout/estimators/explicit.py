@@ -1,0 +1,398 @@
+"""Explicit corruption: any estimator, trained on sampled corrupted copies of the data."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn import get_config
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    MetaEstimatorMixin,
+    RegressorMixin,
+    clone,
+    is_classifier,
+    is_regressor,
+)
+from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import (
+    MetadataRouter,
+    MethodMapping,
+    get_routing_for_object,
+    process_routing,
+)
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from marginout._validation import check_count, check_features, check_sample_weight, make_generator
+from marginout.noise import Noise, resolve
+
+Array = NDArray[np.float64]
+
+_PARAMETERS = """Parameters
+    ----------
+    estimator : {kind}
+        Any {kind} whose `fit` takes a `sample_weight`. It is cloned, never changed.
+    noise : float or noise model, default=0.5
+        A dropout rate (the probability that a feature is deleted), or a model from
+        :mod:`marginout.noise`.
+    n_copies : int, default=16
+        The number M of corrupted copies. The first of them are the same for every M.
+    random_state : int, RandomState, Generator or None, default=None
+        Seeds the corruption and, unless it is None, whatever part of the estimator has a
+        `random_state` of None.
+
+    Attributes
+    ----------
+    estimator_ : {kind}
+        The fitted clone.
+    """
+
+
+def _delegates(name: str) -> Any:
+    """Whether the wrapped estimator, the fitted one if there is one, has a method."""
+
+    def check(self: Any) -> bool:
+        getattr(self.estimator_ if hasattr(self, "estimator_") else self.estimator, name)
+        return True
+
+    return available_if(check)
+
+
+def _routes_metadata() -> bool:
+    return bool(get_config()["enable_metadata_routing"])
+
+
+class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """What the classifier and the regressor share."""
+
+    def __init__(
+        self, estimator: Any, *, noise: Any = 0.5, n_copies: int = 16, random_state: Any = None
+    ) -> None:
+        self.estimator = estimator
+        self.noise = noise
+        self.n_copies = n_copies
+        self.random_state = random_state
+
+    # No `sample_weight` of its own in the signature: that would promise that a weight of two is an
+    # example given twice, but the corruption of two examples is never the same.
+    def fit(self, X: Any, y: Any, **params: Any) -> Self:
+        """Fit a clone of the estimator to the corrupted copies.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Training data. Sparse data stay sparse, unless the noise is additive.
+        y : array-like of shape (n_samples,)
+            Targets.
+        **params : dict
+            `sample_weight`, one number >= 0 per example, of which each copy gets an M-th, and
+            other metadata for the estimator's `fit` or `partial_fit`, which are routed where
+            metadata routing is enabled. Arrays of one entry per example are repeated for every copy.
+
+        Returns
+        -------
+        self : object
+        """
+        noise = resolve(self.noise)
+        n_copies = check_count("n_copies", self.n_copies, 1)
+        generator = make_generator(self.random_state)
+        method = self._check_estimator()
+        before = {name: vars(self)[name] for name in _SHAPE if name in vars(self)}
+        try:
+            X, y = self._validate(X, y)
+            X = check_features(X, noise)
+            noise.moments(X.shape[1])  # for its check of the parameters' lengths
+            params = self._route(params, method)
+            weights = check_sample_weight(params.pop("sample_weight", None), X) / n_copies
+            self._check_targets(y, weights)
+            seed = int(generator.integers(2**63))
+            model = self._seeded(generator)
+            copies = _Copies(X, noise, n_copies, seed)
+            train = _train_in_blocks if method == "partial_fit" else _train_on_all
+            train(model, copies, y, {**params, "sample_weight": weights})
+        except BaseException:
+            # Nothing half-fitted is left: the shape of the last X is again what it was.
+            for name in _SHAPE:
+                vars(self).pop(name, None)
+            vars(self).update(before)
+            raise
+        self.estimator_ = model
+        return self
+
+    def _validate(self, X: Any, y: Any) -> tuple[Any, Any]:
+        raise NotImplementedError
+
+    def _suits(self, estimator: Any) -> bool:
+        raise NotImplementedError
+
+    def _check_targets(self, y: Any, weights: Array) -> None:
+        """Refuse targets that nothing can be learnt from."""
+
+    def _check_estimator(self) -> str:
+        """The method that trains: `partial_fit` where there is one, `fit` otherwise."""
+        estimator = self.estimator
+        if isinstance(estimator, type) or not hasattr(estimator, "fit"):
+            raise TypeError(f"estimator={estimator!r} must be an estimator, such as LogisticRegression().")
+        if not self._suits(estimator):
+            raise ValueError(
+                f"estimator={estimator!r} does not suit {type(self).__name__}: give a classifier to "
+                "ExplicitCorruptionClassifier and a regressor to ExplicitCorruptionRegressor."
+            )
+        method = "partial_fit" if hasattr(estimator, "partial_fit") else "fit"
+        known = "sample_weight" in inspect.signature(getattr(estimator, method)).parameters
+        if not known and _routes_metadata():
+            known = bool(get_routing_for_object(estimator).consumes(method, ["sample_weight"]))
+        if not known:
+            raise ValueError(
+                f"estimator={estimator!r} takes no sample_weight in {method}, but every copy of an example "
+                "must weigh 1/n_copies: choose an estimator that supports sample_weight."
+            )
+        return method
+
+    def _route(self, params: dict[str, Any], method: str) -> dict[str, Any]:
+        """The metadata meant for the estimator: all of them, or those it asked for."""
+        if params and _routes_metadata():
+            return dict(process_routing(self, "fit", **params).estimator[method])
+        return dict(params)
+
+    def _seeded(self, generator: np.random.Generator) -> Any:
+        """A clone, with a seed of ours wherever it has a random_state of None."""
+        model = clone(self.estimator)
+        if self.random_state is None:
+            return model
+        seeds = {
+            name: int(generator.integers(2**31))
+            for name, value in sorted(model.get_params(deep=True).items())
+            if value is None and (name == "random_state" or name.endswith("__random_state"))
+        }
+        return model.set_params(**seeds)
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """The metadata routing of this object: all of it goes to the estimator's training.
+
+        Returns
+        -------
+        routing : MetadataRouter
+        """
+        callee = "partial_fit" if hasattr(self.estimator, "partial_fit") else "fit"
+        mapping = MethodMapping().add(caller="fit", callee=callee)
+        return MetadataRouter(owner=self).add(estimator=self.estimator, method_mapping=mapping)
+
+    def _ask(self, method: str, X: Any) -> NDArray[Any]:
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return np.asarray(getattr(self.estimator_, method)(X))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predictions of the fitted estimator.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        y : array of shape (n_samples,)
+        """
+        return self._ask("predict", X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
+        tags.input_tags.positive_only = bool(getattr(self.noise, "positive_only", False))
+        return tags
+
+
+_SHAPE = "n_features_in_", "feature_names_in_"
+
+
+class ExplicitCorruptionClassifier(ClassifierMixin, _ExplicitCorruption):  # type: ignore[misc]
+    __doc__ = f"""Any classifier, trained on M sampled corrupted copies of the data.
+
+    With x̃ the noisy example and loss the estimator's, it minimises
+
+    .. math:: \\sum_n \\frac{{s_n}}{{M}} \\sum_{{m=1}}^{{M}} \\mathrm{{loss}}(y_n, \\tilde x_{{nm}})
+
+    instead of the expected loss that the rest of the library minimises, and tends to it as M grows.
+
+    Estimators with a `partial_fit` are given one copy after the other, so that memory does not
+    grow with M; others get all copies at once, M times the memory of X.
+
+    {_PARAMETERS.format(kind="classifier")}classes_ : array of shape (n_classes,)
+    n_features_in_ : int
+    feature_names_in_ : array of shape (n_features,)
+        When the features of X all have names.
+
+    Notes
+    -----
+    Estimators that average the loss over the examples and do not divide by the sum of their
+    weights, such as :class:`~sklearn.linear_model.SGDClassifier`, take a weight of 1/M as a ridge that is
+    M times heavier: divide their `alpha` by M.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from marginout import ExplicitCorruptionClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> plain = LogisticRegression(max_iter=1000)
+    >>> model = ExplicitCorruptionClassifier(plain, noise=0.3, n_copies=4, random_state=0).fit(X / 16, y)
+    >>> bool(model.score(X / 16, y) > 0.9)
+    True
+    """
+
+    def _validate(self, X: Any, y: Any) -> tuple[Any, Any]:
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+        check_classification_targets(y)
+        return X, y
+
+    def _suits(self, estimator: Any) -> bool:
+        return bool(is_classifier(estimator))
+
+    def _check_targets(self, y: Any, weights: Array) -> None:
+        present = np.unique(y[weights > 0])
+        if len(present) < 2:
+            raise ValueError(
+                f"y has examples of positive sample_weight in one class only ({present[0]!r}): a classifier "
+                "needs at least two classes."
+            )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # A few noisy copies, perhaps each seen once: no promise about clean accuracy.
+        tags.classifier_tags.poor_score = True
+        return tags
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The class labels."""
+        check_is_fitted(self, "estimator_")
+        return np.asarray(self.estimator_.classes_)
+
+    @_delegates("decision_function")
+    def decision_function(self, X: Any) -> Array:
+        """Scores of the fitted estimator.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : array of shape (n_samples,) or (n_samples, n_classes)
+        """
+        return self._ask("decision_function", X)
+
+    @_delegates("predict_proba")
+    def predict_proba(self, X: Any) -> Array:
+        """Class probabilities of the fitted estimator.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probabilities : array of shape (n_samples, n_classes)
+        """
+        return self._ask("predict_proba", X)
+
+    @_delegates("predict_log_proba")
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithms of the class probabilities of the fitted estimator.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        log_probabilities : array of shape (n_samples, n_classes)
+        """
+        return self._ask("predict_log_proba", X)
+
+
+class ExplicitCorruptionRegressor(RegressorMixin, _ExplicitCorruption):  # type: ignore[misc]
+    __doc__ = f"""Any regressor, trained on M sampled corrupted copies of the data.
+
+    With x̃ the noisy example and loss the estimator's, it minimises
+
+    .. math:: \\sum_n \\frac{{s_n}}{{M}} \\sum_{{m=1}}^{{M}} \\mathrm{{loss}}(y_n, \\tilde x_{{nm}}).
+
+    Estimators with a `partial_fit` are given one copy after the other, so that memory does not
+    grow with M; others get all copies at once, M times the memory of X.
+
+    {_PARAMETERS.format(kind="regressor")}n_features_in_ : int
+    feature_names_in_ : array of shape (n_features,)
+        When the features of X all have names.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import Ridge
+    >>> from marginout import ExplicitCorruptionRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> ExplicitCorruptionRegressor(Ridge(), noise=0.1, random_state=0).fit(X, y).predict(X).shape
+    (442,)
+    """
+
+    def _validate(self, X: Any, y: Any) -> tuple[Any, Any]:
+        kinds = [np.float64, np.float32]
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=kinds, y_numeric=True)
+        return X, y
+
+    def _suits(self, estimator: Any) -> bool:
+        return bool(is_regressor(estimator))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Noise trades the score on clean data for that on corrupted data: no promise about the first.
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
+class _Copies:
+    """The corrupted copies of X, each with a seed of its own."""
+
+    def __init__(self, X: Any, noise: Noise, count: int, seed: int) -> None:
+        self._X, self._noise, self.count, self._seed = X, noise, count, seed
+        self.n = X.shape[0]
+
+    def copy(self, m: int) -> Any:
+        X = self._noise.corrupt(self._X, np.random.default_rng((self._seed, m)))
+        if sp.issparse(X):
+            X.eliminate_zeros()  # what is deleted costs nothing
+        return X
+
+    def all(self) -> Any:
+        first = self.copy(0)
+        if sp.issparse(first):
+            return sp.vstack([first, *(self.copy(m) for m in range(1, self.count))], format="csr")
+        whole = np.empty((self.count * self.n, first.shape[1]), dtype=first.dtype)
+        for m in range(self.count):
+            whole[m * self.n : (m + 1) * self.n] = first if m == 0 else self.copy(m)
+        return whole
+
+    def repeat(self, value: Any) -> Any:
+        """What belongs to the examples, for every copy of them; other values as they are."""
+        if np.ndim(value) == 0 or np.shape(value)[0] != self.n:
+            return value
+        return np.concatenate([np.asarray(value)] * self.count)
+
+
+def _train_on_all(model: Any, copies: _Copies, y: Any, params: dict[str, Any]) -> None:
+    repeated = {name: copies.repeat(value) for name, value in params.items()}
+    model.fit(copies.all(), copies.repeat(y), **repeated)
+
+
+def _train_in_blocks(model: Any, copies: _Copies, y: Any, params: dict[str, Any]) -> None:
+    if is_classifier(model):
+        params = {**params, "classes": np.unique(y)}
+    for m in range(copies.count):
+        model.partial_fit(copies.copy(m), y, **params)
