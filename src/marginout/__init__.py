@@ -2,8 +2,9 @@
 
 from importlib.metadata import version
 
-from marginout import losses, noise
+from marginout import losses, noise, robustness
 from marginout.estimators.explicit import ExplicitCorruptionClassifier, ExplicitCorruptionRegressor
+from marginout.estimators.fdrop import FeatureDeletionSVC
 from marginout.estimators.logistic import DropoutLogisticRegression
 from marginout.estimators.mcf import MCFClassifier, MCFRegressor
 from marginout.estimators.svm import DropoutSVC, DropoutSVR
@@ -15,8 +16,10 @@ __all__ = [
     "DropoutSVR",
     "ExplicitCorruptionClassifier",
     "ExplicitCorruptionRegressor",
+    "FeatureDeletionSVC",
     "MCFClassifier",
     "MCFRegressor",
     "losses",
     "noise",
+    "robustness",
 ]

@@ -1,0 +1,154 @@
+"""Dual block coordinate descent for the SVM that is safe against K deleted features.
+
+The dual, and how one example's part is solved, stand in `_kernels/_fdrop.pyx`. The duality gap,
+with the offset optimal for w and the dual variables made feasible, is the certificate.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from marginout._design import worker_threads
+from marginout._kernels import _fdrop
+from marginout._objective import Array, Point
+from marginout.solvers._result import Monitor, Progress, Result
+
+#: Sweeps before the first look at the duality gap, and the factor from one look to the next.
+FIRST_LOOK, NEXT_LOOK = 4, 1.3
+#: The penalty of Σya, as a fraction of the examples' mean squared norm.
+PENALTY = 0.01
+SEED = 88172645463325252
+
+
+@dataclass(frozen=True)
+class DeletionProblem:
+    """½‖w‖² + Σ c_n max(0, 1 − y_n(w·x_n + b) + s_K), for K-column Y and CSR X without stored zeros."""
+
+    X: Any
+    Y: Array
+    weights: Array
+    n_deletions: int
+    fit_intercept: bool
+
+    @property
+    def rows(self) -> tuple[Any, ...]:
+        """X as the kernels take it."""
+        indptr = self.X.indptr.astype(self.X.indices.dtype, copy=False)
+        empty = np.zeros(1, self.X.dtype), np.zeros(1, indptr.dtype)
+        data, indices = (self.X.data, self.X.indices) if self.X.nnz else empty
+        return tuple(map(np.ascontiguousarray, (data, indices, indptr)))
+
+
+def solve(
+    objective: DeletionProblem,
+    W: Array,
+    b: Array,
+    *,
+    tol: float,
+    max_iter: int,
+    monitor: Monitor | None = None,
+) -> Result:
+    """Minimise all problems, a thread to each, as many at a time as there are threads; b starts the offsets."""
+    K = objective.Y.shape[1]
+    progress = Progress(objective.X.shape[1], K, tol, max_iter, monitor)
+    rows = objective.rows
+    threads = worker_threads(objective.X.nnz * K)
+    with ThreadPoolExecutor(threads) as pool:
+        for first in range(0, K, threads):
+            progress.active = np.arange(first, min(first + threads, K))
+            descents = [_Descent(objective, rows, k, float(b[k])) for k in progress.active]
+            _descend(descents, progress, pool)
+    return progress.result()
+
+
+def _descend(descents: list[_Descent], progress: Progress, pool: ThreadPoolExecutor) -> None:
+    """Sweep until every problem's gap is small, looking at it now and then."""
+    sweeps, look = 0, FIRST_LOOK
+    while True:
+        count = min(look, progress.max_iter) - sweeps
+        list(pool.map(_Descent.sweep, descents, [count] * len(descents)))
+        sweeps += count
+        looks = list(pool.map(_Descent.certify, descents))
+        b, value, gap = (np.array(column) for column in zip(*looks, strict=True))
+        W = np.column_stack([descent.w for descent in descents])
+        nothing = np.zeros((0, len(descents)))
+        point = Point(W, b, nothing, nothing, value, nothing, nothing, np.zeros(len(descents)))
+        if not progress.record(sweeps, point, gap, gap):
+            return
+        going = progress.unfinished(point, 0.0)
+        if going is not None:
+            descents = [descents[k] for k in going]
+        look = int(np.ceil(look * NEXT_LOOK))
+
+
+class _Descent:
+    """The state of one problem: weights a, shares p, w = Σ y p∘x, and which examples still move."""
+
+    def __init__(
+        self, problem: DeletionProblem, rows: tuple[Any, ...], k: int, centre: float
+    ) -> None:
+        n, d = problem.X.shape
+        self._rows, self._K = rows, problem.n_deletions
+        self._y = np.ascontiguousarray(problem.Y[:, k])
+        self._c = np.ascontiguousarray(problem.weights[:, min(k, problem.weights.shape[1] - 1)])
+        self._fit_intercept = problem.fit_intercept
+        self._widest = int(np.diff(problem.X.indptr).max(initial=0))
+        self.w = np.zeros(d)
+        self._a, self._p, self._tau = np.zeros(n), np.zeros(len(rows[0])), np.zeros(n)
+        squares = float(np.vdot(problem.X.data, problem.X.data)) / n if problem.X.nnz else 1.0
+        self._rho = PENALTY * squares if problem.fit_intercept else 0.0
+        self._offset = np.array([0.0, centre if problem.fit_intercept else 0.0])
+        self._order = np.flatnonzero(self._c > 0).astype(np.int64)
+        self._limit = np.inf
+        self._seed = np.array([SEED], dtype=np.uint64)
+
+    def sweep(self, count: int) -> None:
+        """Go over the examples, leaving out those that sit firmly at zero."""
+        active = len(self._order)
+        for _ in range(count):
+            if active == 0:
+                break
+            active, worst = _fdrop.sweep(
+                *self._rows, self._K, self._y, self._c, self._rho, self._a, self._p, self._tau,
+                self.w, self._offset, self._order, active, self._widest, self._limit, self._seed,
+            )  # fmt: skip
+            self._limit = worst if worst > 0 else np.inf
+            self._offset[1] += self._rho * self._offset[0]  # the multiplier's step
+
+    def certify(self) -> tuple[float, float, float]:
+        """The best offset for w, F there, and the duality gap: three passes, the first of which refreshes w."""
+        self.w[:] = 0.0
+        _fdrop.assemble(*self._rows, self._y, self._p, self.w)
+        slack = np.empty(len(self._y))
+        _fdrop.slacks(*self._rows, self._K, self._y, self.w, self._widest, slack)
+        b = best_offset(slack, self._y, self._c) if self._fit_intercept else 0.0
+        loss = self._c @ np.maximum(slack - self._y * b, 0.0)
+        value = 0.5 * self.w @ self.w + loss
+        share = self._balance() if self._fit_intercept else np.ones(len(self._y))
+        w = np.zeros_like(self.w)
+        _fdrop.assemble(*self._rows, self._y * share, self._p, w)
+        dual = share @ self._a - 0.5 * w @ w
+        return float(b), float(value), float(max(value - dual, 0.0))
+
+    def _balance(self) -> Array:
+        """Factors that scale the heavier side's weights down until Σya = 0."""
+        sides = [float(self._a[self._y * sign > 0].sum()) for sign in (1, -1)]
+        lighter = min(sides)
+        up, down = (lighter / side if side > 0 else 0.0 for side in sides)
+        return np.asarray(np.where(self._y > 0, up, down))
+
+
+def best_offset(slack: Array, y: Array, c: Array) -> float:
+    """The minimiser over b of Σ c·max(0, slack − y·b), which is convex and piecewise linear."""
+    kinks = slack * y  # an example of y = 1 pays below its kink, one of y = −1 above
+    order = np.argsort(kinks, kind="stable")
+    slope = np.cumsum(c[order]) - c[y > 0].sum()
+    flat = 1e-12 * c.sum()
+    at = min(int(np.searchsorted(slope, -flat)), len(order) - 1)
+    end = min(int(np.searchsorted(slope, flat, side="right")), len(order) - 1)
+    return float(0.5 * (kinks[order[at]] + kinks[order[max(at, end)]]) if end > at else kinks[order[at]])
+
