@@ -8,9 +8,11 @@ from marginout.estimators.fdrop import FeatureDeletionSVC
 from marginout.estimators.logistic import DropoutLogisticRegression
 from marginout.estimators.mcf import MCFClassifier, MCFRegressor
 from marginout.estimators.svm import DropoutSVC, DropoutSVR
+from marginout.plotting import DeletionCurveDisplay
 
 __version__ = version("marginout")
 __all__ = [
+    "DeletionCurveDisplay",
     "DropoutLogisticRegression",
     "DropoutSVC",
     "DropoutSVR",

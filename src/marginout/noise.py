@@ -375,7 +375,7 @@ class BitSwap(Noise):
 
     def shift(self, n_features: int) -> Array:
         self.moments(n_features)  # for its check of the parameters' lengths
-        return np.ones(n_features) * self.rate
+        return np.asarray(np.ones(n_features) * self.rate)
 
     def corrupt(self, X: Any, rng: Any = None) -> Any:
         """A corrupted copy of X; `rng` is a NumPy generator, a seed or None. Sparse data stay sparse."""

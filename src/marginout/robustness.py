@@ -215,7 +215,12 @@ def deletion_curve(
     default = "accuracy" if is_classifier(estimator) else "R²"
     final = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
     return DeletionCurve(
-        rates, np.array(scores).T, kind, rescale, type(final).__name__, name or ("score" if scoring else default)
+        rates,
+        np.array(scores).T,
+        kind,
+        rescale,
+        type(final).__name__,
+        name or ("score" if scoring else default),
     )
 
 
@@ -281,8 +286,8 @@ def _group_numbers(groups: Any, X: Any) -> NDArray[np.intp]:
         labels = np.asarray(groups)
         if labels.shape != (d,):
             raise ValueError(
-                f"groups has shape {labels.shape} but X has {d} features: give the group of every feature, or "
-                "a list of the features of every group."
+                f"groups has shape {labels.shape} but X has {d} features: give the group of every feature, "
+                "or a list of the features of every group."
             )
         return np.unique(labels, return_inverse=True)[1]
     numbers = np.full(d, -1, dtype=np.intp)
@@ -300,8 +305,8 @@ def _group_numbers(groups: Any, X: Any) -> NDArray[np.intp]:
     if np.any(numbers < 0):
         missing = np.flatnonzero(numbers < 0)
         raise ValueError(
-            f"groups do not cover all features: {len(missing)} are in none, such as feature {missing[0]}. Put "
-            "every feature into exactly one; a feature may be a group of its own."
+            f"groups do not cover all features: {len(missing)} are in none, such as feature {missing[0]}. "
+            "Put every feature into exactly one; a feature may be a group of its own."
         )
     return numbers
 
@@ -382,14 +387,14 @@ class _Words:
         fates = [dict(zip(each, rng.random(len(each)), strict=True)) for each in words]
 
         def survivors(rate: float, factor: float) -> list[str]:
-            if rate >= 1:
-                return ["" for _ in self._texts]
-            return [
-                re.sub(r"\w+", lambda word, fate=fate: word[0] if fate[word[0]] >= rate else "", text)
-                for text, fate in zip(self._texts, fates, strict=True)
-            ]
+            pairs = zip(self._texts, fates, strict=True)
+            return [_without(text, {word for word, u in fate.items() if u < rate}) for text, fate in pairs]
 
         return survivors
+
+
+def _without(text: str, words: set[str]) -> str:
+    return re.sub(r"\w+", lambda match: "" if match[0] in words else match[0], text)
 
 
 class _Worst:

@@ -92,81 +92,74 @@ cdef double largest(double* z, Py_ssize_t size, Py_ssize_t K) noexcept nogil:
 
 
 cdef double threshold(
-    const double* z, const double* h, Py_ssize_t m, Py_ssize_t kept, double a, double tau,
+    const double* z, const double* g, Py_ssize_t m, Py_ssize_t kept, double a, double tau,
 ) noexcept nogil:
-    """The smallest tau >= 0 with sum_d clip((tau - z_d)/h_d, 0, a) >= kept*a, a > 0."""
+    """The smallest tau >= 0 with sum_d clip((tau - z_d)*g_d, 0, a) >= kept*a, a > 0, g = 1/h."""
     cdef Py_ssize_t d, step
+    cdef bint zero = True  # whether zero, the answer if nothing binds, has still to be tried
     cdef double low = 0, high = 0, total, slope, share, goal = kept * a
     if kept <= 0:
         return 0
     for d in range(m):
-        if z[d] + h[d] * a > high:
-            high = z[d] + h[d] * a
+        share = z[d] + a / g[d]
+        high = share if share > high else high
     if kept >= m:
         return high
     if not 0 <= tau <= high:
-        tau = 0.5 * high
+        tau = 0
     for step in range(ROOT_STEPS):
-        total = 0
+        total = -goal
         slope = 0
         for d in range(m):
-            share = (tau - z[d]) / h[d]
-            if share >= a:
-                total += a
-            elif share > 0:
-                total += share
-                slope += 1 / h[d]
-        total -= goal
-        if fabs(total) <= 1e-14 * goal:
+            share = (tau - z[d]) * g[d]
+            slope += g[d] if 0 < share < a else 0
+            share = share if share > 0 else 0
+            total += share if share < a else a
+        if fabs(total) <= 1e-15 * goal or (total > 0 and tau == 0):
             break
+        zero = zero and tau > 0
         if total > 0:
-            if tau == 0:
-                break
             high = tau
         else:
             low = tau
         if slope > 0:
             tau -= total / slope
         if slope == 0 or tau <= low or tau >= high:
-            # A jump to zero is worth a look: it is the answer whenever nothing binds.
-            tau = 0 if low == 0 and total > 0 and tau <= 0 and step == 0 else 0.5 * (low + high)
-        if high - low <= 1e-15 * high:
+            tau = 0 if zero and tau <= 0 else 0.5 * (low + high)
+        if high - low <= 1e-16 * high:
             break
     return tau
 
 
 cdef double derivative(
-    const double* z, const double* h, Py_ssize_t m, Py_ssize_t kept, double a, double tau,
-    double rho, double e, double* bend,
+    const double* z, const double* h, const double* g, Py_ssize_t m, Py_ssize_t kept, double a,
+    double tau, double rho, double e, double* bend,
 ) noexcept nogil:
     """V'(a), and V''(a) on the side where the same shares bind."""
-    cdef Py_ssize_t d, bound = 0
-    cdef double value = rho * a - e + tau * kept, room, loose = 0, excess
-    bend[0] = rho
+    cdef Py_ssize_t d
+    cdef double value = rho * a - e + tau * kept, curve = rho, loose = 0, bound = 0, excess
     for d in range(m):
-        room = tau - z[d]
-        excess = room - h[d] * a
-        if excess >= 0:
-            value -= excess
-            bend[0] += h[d]
-            bound += 1
-        elif room > 0:
-            loose += 1 / h[d]
+        excess = tau - z[d] - h[d] * a
+        value -= excess if excess > 0 else 0
+        curve += h[d] if excess >= 0 else 0
+        bound += 1 if excess >= 0 else 0
+        loose += g[d] if excess < 0 and tau > z[d] else 0
+    bend[0] = curve
     if tau > 0 and loose > 0:
-        bend[0] += (kept - bound) * <double> (kept - bound) / loose
+        bend[0] += (kept - bound) * (kept - bound) / loose
     return value
 
 
 cdef double best_weight(
-    const double* z, const double* h, Py_ssize_t m, Py_ssize_t kept, double a, double c,
-    double rho, double e, double* tau, double* violation,
+    const double* z, const double* h, const double* g, Py_ssize_t m, Py_ssize_t kept, double a,
+    double c, double rho, double e, double* tau, double* violation,
 ) noexcept nogil:
     """The root of V' in [0, c], from a > 0; how far a was from it, as V' tells; sets tau."""
     cdef double low = 0, high = c, slope, bend = 0, new, first = 0
     cdef Py_ssize_t step
     for step in range(BLOCK_STEPS):
-        tau[0] = threshold(z, h, m, kept, a, tau[0])
-        slope = derivative(z, h, m, kept, a, tau[0], rho, e, &bend)
+        tau[0] = threshold(z, g, m, kept, a, tau[0])
+        slope = derivative(z, h, g, m, kept, a, tau[0], rho, e, &bend)
         if step == 0:
             first = fabs(slope)
             violation[0] = 0 if a >= c and slope < 0 else first
@@ -176,7 +169,7 @@ cdef double best_weight(
             low = a
             if a >= c:
                 break
-        if fabs(slope) <= 1e-3 * first and step > 0 or fabs(slope) <= 1e-14:
+        if (step > 0 and fabs(slope) <= 1e-2 * first) or fabs(slope) <= 1e-14:
             break
         new = a - slope / bend if bend > 0 else (c if slope < 0 else 0.5 * (low + high))
         if new >= c and slope < 0 and high == c:
@@ -204,9 +197,10 @@ def sweep(
     """
     cdef Py_ssize_t s = 0, i, j, m, begin, kept
     cdef double e, slope, total, squares, new, share, x, violation, worst = 0
-    cdef double* z = <double*> malloc((3 * widest + 1) * sizeof(double))
+    cdef double* z = <double*> malloc((4 * widest + 1) * sizeof(double))
     cdef double* h = z + widest
-    cdef double* copy = h + widest
+    cdef double* g = h + widest
+    cdef double* copy = g + widest
     if z == NULL:
         raise MemoryError()
     with nogil:
@@ -222,6 +216,7 @@ def sweep(
             for j in range(m):
                 x = data[begin + j]
                 h[j] = x * x
+                g[j] = 1 / h[j]
                 z[j] = y[i] * w[indices[begin + j]] * x - p[begin + j] * h[j]
                 total += z[j]
                 squares += h[j]
@@ -243,13 +238,13 @@ def sweep(
                 if squares + rho > 0 and -slope / (squares + rho) < new:
                     new = -slope / (squares + rho)
                 tau[i] = -1
-            new = best_weight(z, h, m, kept, new, c[i], rho, e, &tau[i], &share)
+            new = best_weight(z, h, g, m, kept, new, c[i], rho, e, &tau[i], &share)
             violation = violation if violation > share else share
             worst = violation if violation > worst else worst
             for j in range(m):
                 share = 0
                 if new > 0:
-                    share = (tau[i] - z[j]) / h[j]
+                    share = (tau[i] - z[j]) * g[j]
                     share = 0 if share < 0 else (new if share > new else share)
                 if share != p[begin + j]:
                     w[indices[begin + j]] += y[i] * (share - p[begin + j]) * data[begin + j]

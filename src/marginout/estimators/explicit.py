@@ -119,8 +119,10 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
         except BaseException:
             # Nothing half-fitted is left: the shape of the last X is again what it was.
             for name in _SHAPE:
-                vars(self).pop(name, None)
-            vars(self).update(before)
+                if name in vars(self):
+                    delattr(self, name)
+            for name, value in before.items():
+                setattr(self, name, value)
             raise
         self.estimator_ = model
         return self
@@ -275,7 +277,7 @@ class ExplicitCorruptionClassifier(ClassifierMixin, _ExplicitCorruption):  # typ
         check_is_fitted(self, "estimator_")
         return np.asarray(self.estimator_.classes_)
 
-    @_delegates("decision_function")
+    @_delegates("decision_function")  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Array:
         """Scores of the fitted estimator.
 
@@ -289,7 +291,7 @@ class ExplicitCorruptionClassifier(ClassifierMixin, _ExplicitCorruption):  # typ
         """
         return self._ask("decision_function", X)
 
-    @_delegates("predict_proba")
+    @_delegates("predict_proba")  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
         """Class probabilities of the fitted estimator.
 
@@ -303,7 +305,7 @@ class ExplicitCorruptionClassifier(ClassifierMixin, _ExplicitCorruption):  # typ
         """
         return self._ask("predict_proba", X)
 
-    @_delegates("predict_log_proba")
+    @_delegates("predict_log_proba")  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the class probabilities of the fitted estimator.
 

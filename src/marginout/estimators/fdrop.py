@@ -13,7 +13,7 @@ from marginout._validation import check_count
 from marginout.estimators._base import DropoutClassifier
 from marginout.losses import Hinge, Loss
 from marginout.noise import Dropout, Noise
-from marginout.solvers import Solver, fdrop
+from marginout.solvers import Solver, choose, fdrop
 
 Array = NDArray[np.float64]
 
@@ -41,8 +41,9 @@ class FeatureDeletionSVC(DropoutClassifier):
     class_weight : dict, "balanced" or None, default=None
         A dict multiplies each example's weight by that of its class. "balanced" gives
         both sides of every one-vs-rest problem the same total weight.
-    tol : float, default=1e-4
-        The fit ends when the duality gap is at most tol/10 of the objective.
+    tol : float, default=1e-3
+        The fit ends when the duality gap is at most tol/10 of the objective; small problems are
+        solved better than that.
     max_iter : int, default=10000
         Most sweeps over the examples; reaching it warns, with the distance left.
     verbose : int, default=0
@@ -95,7 +96,7 @@ class FeatureDeletionSVC(DropoutClassifier):
         n_deletions: int = 1,
         fit_intercept: bool = True,
         class_weight: Any = None,
-        tol: float = 1e-4,
+        tol: float = 1e-3,
         max_iter: int = 10_000,
         verbose: int = 0,
     ) -> None:
@@ -114,8 +115,10 @@ class FeatureDeletionSVC(DropoutClassifier):
         n_deletions = check_count("n_deletions", self.n_deletions, 0)
         if n_deletions > X.shape[1]:
             raise ValueError(
-                f"n_deletions={n_deletions} must be at most the number of features, but X has {X.shape[1]}."
+                f"n_deletions={n_deletions} must be at most the number of features, n_features={X.shape[1]}."
             )
+        if n_deletions == 0:
+            return super()._objective(X, noise, Y, weights, fit_intercept)
         if not sp.issparse(X):
             X = sp.csr_array(X)
         elif not X.data.all():
@@ -124,7 +127,13 @@ class FeatureDeletionSVC(DropoutClassifier):
         return fdrop.DeletionProblem(X, Y, weights, n_deletions, fit_intercept)
 
     def _solver(self, objective: Any) -> Solver:
-        return fdrop.solve
+        return fdrop.solve if isinstance(objective, fdrop.DeletionProblem) else choose("auto", objective)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Of two features an adversary who takes one takes the better one: no promise about clean accuracy.
+        tags.classifier_tags.poor_score = True
+        return tags
 
     def to_sklearn(self) -> LinearSVC:
         """A fitted :class:`sklearn.svm.LinearSVC` with the same predictions."""

@@ -165,7 +165,7 @@ class MCFClassifier(DropoutClassifier):
         each = weights.sum() / (np.count_nonzero(counts) * np.where(counts > 0, counts, 1.0))
         return np.asarray((weights * each[labels])[:, None])
 
-    @available_if(_is_logistic)
+    @available_if(_is_logistic)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the class probabilities; for the logistic loss only.
 
@@ -182,7 +182,7 @@ class MCFClassifier(DropoutClassifier):
             return np.asarray(np.column_stack([log_expit(-scores), log_expit(scores)]))
         return np.asarray(log_softmax(scores, axis=1))
 
-    @available_if(_is_logistic)
+    @available_if(_is_logistic)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
         """Class probabilities, the softmax of the scores; for the logistic loss only.
 
@@ -194,7 +194,7 @@ class MCFClassifier(DropoutClassifier):
         -------
         probabilities : array of shape (n_samples, n_classes)
         """
-        return np.exp(self.predict_log_proba(X))
+        return np.asarray(np.exp(self.predict_log_proba(X)))
 
     def to_sklearn(self) -> LogisticRegression | LinearSVC:
         """A fitted scikit-learn model with the same predictions.

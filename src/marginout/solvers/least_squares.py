@@ -134,7 +134,9 @@ def _woodbury(objective: Objective, a: Array) -> Inverse:
 
     def apply(G: Array) -> Array:
         first = inverse[:, None] * G
-        inner = root[:, None] * cho_solve(factor, root[:, None] * centre(design.apply(first)), check_finite=False)
+        inner = root[:, None] * cho_solve(
+            factor, root[:, None] * centre(design.apply(first)), check_finite=False
+        )
         if objective.fit_intercept:
             inner -= (a / a.sum())[:, None] * inner.sum(axis=0)
         back = design.pullback(np.zeros_like(G), np.ascontiguousarray(inner), np.zeros_like(inner))

@@ -46,7 +46,9 @@ def solve(
             solution[0][:, columns], solution[1][columns] = run.point.W, run.point.b
             done = [*runs, run]
             total, left = sum(r.point.value for r in done), sum(r.left for r in done)
-            stop = monitor and monitor(iteration, total, left, lambda: (solution[0].copy(), solution[1].copy()))
+            stop = monitor and monitor(
+                iteration, total, left, lambda: (solution[0].copy(), solution[1].copy())
+            )
             run.converged |= bool(stop)
             if run.converged:
                 break
