@@ -1,8 +1,8 @@
 """Half of the pixels, or three quarters, vanish after training: `python -m benchmarks.mnist_deletion`.
 
-The first 10,000 training digits and all test digits of MNIST, from the folder in MARGINOUT_DATA. For each
-deletion rate, every model's parameters are chosen on the last 2,000 of the training digits with as many pixels
-deleted; the model is then fitted to all 10,000 and tested, as it is, on the test digits.
+The first 10,000 training digits and all test digits of MNIST, from the folder in MARGINOUT_DATA. For
+each deletion rate, every model's parameters are chosen on the last 2,000 of the training digits with as
+many pixels deleted; the model is then fitted to all 10,000 and tested, as it is, on the test digits.
 """
 
 from __future__ import annotations

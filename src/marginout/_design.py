@@ -120,8 +120,7 @@ class Design(ABC):
 
     def line(self, W: Array, P: Array) -> tuple[Array, Array, Array]:
         """M P, V (W∘P) and V (P∘P), each (n, K)."""
-        W, P = np.ascontiguousarray(self._scaled(W)), np.ascontiguousarray(self._scaled(P))
-        xp, vwp, vpp = self._line(W, P)
+        xp, vwp, vpp = self._line(*map(np.ascontiguousarray, (self._scaled(W), self._scaled(P))))
         if self.power == 0:
             vwp += np.einsum("d,dk,dk->k", self.coefficient, W, P)
             vpp += np.einsum("d,dk,dk->k", self.coefficient, P, P)
@@ -129,11 +128,10 @@ class Design(ABC):
 
     def pullback(self, W: Array, dm: Array, dv: Array) -> Array:
         """Mᵀdm + 2 W∘(Vᵀdv), (d, K): the adjoint of :meth:`moments` at W."""
-        W = self._scaled(W)
-        G = self._pullback(W, dm, dv)
+        G = self._scaled(self._pullback(self._scaled(W), dm, dv))
         if self.power == 0:
             G += 2 * self.coefficient[:, None] * W * dv.sum(axis=0)
-        return self._scaled(G)
+        return G
 
     def diagonal(self, a: Array) -> tuple[Array, Array]:
         """(M∘M)ᵀa and Vᵀa, each (d, K)."""

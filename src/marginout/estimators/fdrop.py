@@ -17,6 +17,9 @@ from marginout.solvers import Solver, choose, fdrop
 
 Array = NDArray[np.float64]
 
+#: Smallest entry of X whose square is far enough from zero to be divided by.
+TINY = 1e-140
+
 
 class FeatureDeletionSVC(DropoutClassifier):
     r"""Linear support vector classifier for the worst deletion of up to K features of each example.
@@ -121,8 +124,11 @@ class FeatureDeletionSVC(DropoutClassifier):
             return super()._objective(X, noise, Y, weights, fit_intercept)
         if not sp.issparse(X):
             X = sp.csr_array(X)
-        elif not X.data.all():
+        # Entries whose squares are no numbers any more count for nothing, like stored zeros.
+        nothing = np.abs(X.data) < TINY
+        if nothing.any():
             X = X.copy()
+            X.data[nothing] = 0.0
             X.eliminate_zeros()
         return fdrop.DeletionProblem(X, Y, weights, n_deletions, fit_intercept)
 

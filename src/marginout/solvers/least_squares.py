@@ -67,7 +67,8 @@ def _centred(objective: Objective, W: Array, b: Array, a: Array) -> Point:
     if objective.fit_intercept:
         delta = -objective.offset_gradient(point) / a.sum()
         point = objective.evaluate(W, point.b + delta, point.m + delta, point.v)
-        point.offset_left[:] = 0.5 * objective.offset_gradient(point) ** 2 / a.sum()
+        slope = objective.offset_gradient(point) / np.sqrt(a.sum())
+        point.offset_left[:] = 0.5 * slope * slope
     return point
 
 

@@ -68,7 +68,10 @@ def solve(
 
 @dataclass
 class _Run:
-    """One problem: where it stands, and the last steps (s, y, 1/s·y)."""
+    """One problem: where it stands, and the last steps (s, y, 1/s·y), all in variables √D·w.
+
+    D is the metric; in these variables features of any size are alike.
+    """
 
     objective: MgfObjective
     W: Array
@@ -81,20 +84,24 @@ class _Run:
         self.point = self.objective.point(self.W, self.b)
         if not np.isfinite(self.point.value):  # a warm start outside of the domain
             self.point = self.objective.point(np.zeros_like(self.W), np.zeros_like(self.b))
-        self.G = self.objective.gradient(self.point)
-        self._metric = self.objective.curvature(self.point)
+        self._unit = 1.0 / np.sqrt(self.objective.curvature(self.point))
+        self._G = self._gradient(self.point)
         self._pairs: deque[tuple[Array, Array, float]] = deque(maxlen=MEMORY)
-        self._P, self.left = -self.G / self._metric, np.inf
+        self._P, self.left = -self._G, np.inf
 
     @property
     def gap(self) -> float:
         """Certificate: F exceeds its minimum by no more than this."""
         with np.errstate(over="ignore"):
-            return 0.5 * float(np.vdot(self.G, self.G)) + self.point.offset_left
+            G = self._G / self._unit
+            return 0.5 * float(np.vdot(G, G)) + self.point.offset_left
+
+    def _gradient(self, point: Point) -> Array:
+        return np.asarray(self._unit * self.objective.gradient(point))
 
     def step(self) -> None:
         """One iteration."""
-        P, slope = self._P, float(np.vdot(self.G, self._P))
+        P, slope = self._P, float(np.vdot(self._G, self._P))
         if slope >= 0.0:
             self.converged, self.left = True, 0.0  # the gradient vanishes
         else:
@@ -104,14 +111,14 @@ class _Run:
     def _search(self, P: Array, slope: float) -> None:
         old, low, high, t = self.point, 0.0, np.inf, 1.0
         for _ in range(TRIALS):
-            point = self.objective.point(old.W + t * P, old.b)
+            point = self.objective.point(old.W + t * self._unit * P, old.b)
             if not point.value <= old.value + ENOUGH * t * slope + ROUNDING * old.value:
                 high = t
                 t = low + self._cut(point, old, t, slope, low) * (high - low)
                 continue
-            G = self.objective.gradient(point)
+            G = self._gradient(point)
             if np.vdot(G, P) >= STEEP * slope:
-                return self._accept(point, G)
+                return self._accept(t * P, point, G)
             low, t = t, 2 * t if np.isinf(high) else 0.5 * (t + high)
         self.converged = True  # no lower F can be told from this one
         return None
@@ -124,13 +131,13 @@ class _Run:
             return 0.5
         return float(np.clip(-0.5 * slope * t / rise, 0.1, 0.5))
 
-    def _accept(self, point: Point, G: Array) -> None:
-        s, y = point.W - self.point.W, G - self.G
+    def _accept(self, s: Array, point: Point, G: Array) -> None:
+        y = G - self._G
         product = float(np.vdot(s, y))
         if product > 1e-10 * float(np.vdot(s, s)):
             self._pairs.append((s, y, 1.0 / product))
         fall = self.point.value - point.value
-        self.point, self.G = point, G
+        self.point, self._G = point, G
         # Half the Newton decrement by the metric at hand, or the last fall if that is larger.
         self._P = -self._times_inverse_hessian(G)
         decrement = -0.5 * float(np.vdot(G, self._P))
@@ -138,16 +145,15 @@ class _Run:
         self.converged = self.left <= self.tol * point.value
 
     def _times_inverse_hessian(self, G: Array) -> Array:
-        """The two-loop recursion."""
+        """The last steps' approximation: the two-loop recursion."""
         Q, shares = G.copy(), []
         for s, y, rho in reversed(self._pairs):
             share = rho * float(np.vdot(s, Q))
             Q -= share * y
             shares.append(share)
-        Q /= self._metric
         if self._pairs:
             s, y, rho = self._pairs[-1]
-            Q *= 1.0 / (rho * float(np.vdot(y, y / self._metric)))
+            Q /= rho * float(np.vdot(y, y))
         for (s, y, rho), share in zip(self._pairs, reversed(shares), strict=True):
             Q += (share - rho * float(np.vdot(y, Q))) * s
         return np.asarray(Q)
