@@ -14,8 +14,8 @@ import numpy as np
 
 from marginout._design import worker_threads
 from marginout._kernels import _fdrop
-from marginout._objective import Array, Point
-from marginout.solvers._result import Monitor, Progress, Result
+from marginout._objective import Array
+from marginout.solvers._result import Monitor, Result
 
 #: Sweeps before the first look at the duality gap, and the factor from one look to the next.
 FIRST_LOOK, NEXT_LOOK = 4, 1.3
@@ -56,47 +56,74 @@ def solve(
     monitor: Monitor | None = None,
 ) -> Result:
     """Minimise all problems, as many at a time as there are threads; a start sets the offsets only."""
-    K = objective.Y.shape[1]
-    progress = Progress(objective.X.shape[1], K, tol, max_iter, monitor)
-    rows = objective.rows
+    K, rows = objective.Y.shape[1], objective.rows
     threads = worker_threads(objective.X.nnz * K)
+    done: list[_Descent] = []
     with ThreadPoolExecutor(threads) as pool:
         for first in range(0, K, threads):
-            progress.active = np.arange(first, min(first + threads, K))
-            descents = [_Descent(objective, rows, int(k), float(b[k])) for k in progress.active]
-            _descend(descents, progress, pool)
-    return progress.result()
+            ks = range(first, min(first + threads, K))
+            some = [_Descent(objective, rows, k, float(b[k]), tol, max_iter) for k in ks]
+            done += some
+            _descend(some, done, W.shape, pool, monitor)
+    W, b = _solution(done, W.shape)
+    length = max(len(descent.history) for descent in done)
+    padded = [descent.history + descent.history[-1:] * (length - len(descent.history)) for descent in done]
+    return Result(
+        W,
+        b,
+        value=np.array([descent.value for descent in done]),
+        gap=np.array([descent.gap for descent in done]),
+        converged=np.array([descent.converged for descent in done]),
+        n_iter=max(descent.sweeps for descent in done),
+        history=[float(sum(values)) for values in zip(*padded, strict=True)],
+    )
 
 
-def _descend(descents: list[_Descent], progress: Progress, pool: ThreadPoolExecutor) -> None:
+def _descend(
+    going: list[_Descent],
+    done: list[_Descent],
+    shape: tuple[int, ...],
+    pool: ThreadPoolExecutor,
+    monitor: Monitor | None,
+) -> None:
     """Sweep until every problem's gap is small, looking at it now and then."""
-    sweeps, look = 0, FIRST_LOOK
-    while True:
-        count = min(look, progress.max_iter) - sweeps
-        list(pool.map(_Descent.sweep, descents, [count] * len(descents)))
-        sweeps += count
-        looks = list(pool.map(_Descent.certify, descents))
-        b, value, gap = (np.array(column) for column in zip(*looks, strict=True))
-        W = np.column_stack([descent.w for descent in descents])
-        nothing = np.zeros((0, len(descents)))
-        point = Point(W, b, nothing, nothing, value, nothing, nothing, np.zeros(len(descents)))
-        enough = min(progress.max_iter, LEAST / descents[0].size)
-        left = np.where((sweeps >= enough) | (gap <= EXACT * value), gap, np.inf)
-        if not progress.record(sweeps, point, gap, left):
-            return
-        going = progress.unfinished(point, 0.0)
-        if going is not None:
-            descents = [descents[k] for k in going]
+    look = FIRST_LOOK
+    while going:
+        list(pool.map(_Descent.advance, going, [look] * len(going)))
+        total, left = sum(one.value for one in done), sum(one.gap for one in done)
+        stop = monitor and monitor(going[0].sweeps, total, left, lambda: _solution(done, shape))
+        for descent in going:
+            descent.converged |= bool(stop)
+        going = [one for one in going if not one.converged and one.sweeps < one.max_iter]
         look = int(np.ceil(look * NEXT_LOOK))
+
+
+def _solution(done: list[_Descent], shape: tuple[int, ...]) -> tuple[Array, Array]:
+    """Weights and offsets, zero for the problems that are still to come."""
+    W, b = np.zeros(shape), np.zeros(shape[1])
+    for k, descent in enumerate(done):
+        W[:, k], b[k] = descent.w, descent.b
+    return W, b
 
 
 class _Descent:
     """The state of one problem: weights a, shares p, w = Σ y p∘x, and which examples still move."""
 
-    def __init__(self, problem: DeletionProblem, rows: tuple[Any, Any, Any], k: int, centre: float) -> None:
+    def __init__(
+        self,
+        problem: DeletionProblem,
+        rows: tuple[Any, Any, Any],
+        k: int,
+        centre: float,
+        tol: float,
+        max_iter: int,
+    ) -> None:
+        self.tol, self.max_iter, self.sweeps, self.converged = tol, max_iter, 0, False
+        self.b, self.value, self.gap = 0.0, np.inf, np.inf
+        self.history: list[float] = []
         n, d = problem.X.shape
         data, indices, indptr = rows
-        self._csr, self._K, self.size = (data, indices, indptr), problem.n_deletions, len(data)
+        self._csr, self._K, self._size = (data, indices, indptr), problem.n_deletions, len(data)
         self._y = np.ascontiguousarray(problem.Y[:, k])
         self._c = np.ascontiguousarray(problem.weights[:, min(k, problem.weights.shape[1] - 1)])
         self._fit_intercept = problem.fit_intercept
@@ -109,6 +136,16 @@ class _Descent:
         self._order = np.flatnonzero(self._c > 0).astype(np.int64)
         self._limit = np.inf
         self._seed = np.array([SEED], dtype=np.uint64)
+
+    def advance(self, look: int) -> None:
+        """Sweep up to a look at the gap, and see whether it is small enough."""
+        count = min(look, self.max_iter) - self.sweeps
+        self.sweep(count)
+        self.sweeps += count
+        self.b, self.value, self.gap = self.certify()
+        self.history.append(self.value)
+        enough = self.sweeps >= min(self.max_iter, LEAST / self._size)
+        self.converged = self.gap <= (self.tol if enough else EXACT) * self.value
 
     def sweep(self, count: int) -> None:
         """Go over the examples, leaving out those that sit firmly at zero."""

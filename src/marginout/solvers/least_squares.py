@@ -20,7 +20,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from marginout._objective import Array, Objective, Point
-from marginout.solvers._result import Monitor, Progress, Result, half_square
+from marginout.solvers._result import Monitor, Result, Solution, half_square
 
 #: Largest matrix that is formed and factorised, and how many CG iterations it must be worth.
 LARGEST_FACTOR = 6000
@@ -43,22 +43,30 @@ def solve(
     form: str = "auto",
 ) -> Result:
     """Minimise all K problems of a quadratic loss with common weights, from (W, b)."""
-    progress = Progress(objective.design.d, objective.K, tol, max_iter, monitor)
     a = np.ascontiguousarray(objective.weights[:, 0])
     inverse = FORMS[_cheapest(objective) if form == "auto" else form](objective, a)
-    point = _centred(objective, W, b, a)
+    point, history = _centred(objective, W, b, a), []
     left = np.full(objective.K, np.inf)
     for iteration in range(max_iter + 1):
         G = objective.gradient(point)
         dW = -inverse(G)
         # The loss is quadratic: half the slope along the Newton step is the suboptimality itself.
-        before, left = left, -0.5 * np.einsum("dk,dk->k", G, dW)
-        if iteration and np.all(left >= 0.5 * before):
-            progress.exhaust()
-        if not progress.record(iteration, point, np.minimum(half_square(G), 2 * np.abs(left)), np.abs(left)):
+        before, left = left, 0.5 * np.abs(np.einsum("dk,dk->k", G, dW)) + point.offset_left
+        stop = False
+        if iteration:
+            history.append(float(point.value.sum()))
+            stop = bool(monitor and monitor(iteration, history[-1], float(left.sum()), _solution(point)))
+        # A step that gains nothing has met the end of the arithmetic.
+        converged = (left <= tol * point.value) | (left >= 0.5 * before) | stop
+        if iteration and (iteration == max_iter or converged.all()):
             break
         point = _centred(objective, point.W + dW, point.b, a)
-    return progress.result()
+    gap = np.minimum(half_square(G) + point.offset_left, 2 * left)
+    return Result(point.W, point.b, point.value, gap, converged, max(iteration, 1), history)
+
+
+def _solution(point: Point) -> Solution:
+    return lambda: (point.W.copy(), point.b.copy())
 
 
 def _centred(objective: Objective, W: Array, b: Array, a: Array) -> Point:
