@@ -169,7 +169,7 @@ def test_expected_losses_by_sampling(case):
     noise, data = NOISES[case]
     coding = Coding((SIGNS > 0).astype(np.int64), np.array([[1.0], [-1.0]]), False)
     w = np.random.default_rng(1).normal(size=(D, 1)) * 0.3
-    samples = 20_000
+    samples = 8_000
     for loss in ("exponential", "logistic"):
         objective = MgfObjective(data, noise, coding, np.ones(N), loss, True)
         point = objective.point(w, np.zeros(1))
@@ -183,7 +183,7 @@ def test_expected_losses_by_sampling(case):
             draws = np.logaddexp(0, z).sum(axis=1)
             assert draws.mean() - 3 * draws.std() / np.sqrt(samples) < value
             jensen = np.log1p(np.exp(z).mean(axis=0)).sum()
-            assert_allclose(value, jensen, rtol=0.02)
+            assert_allclose(value, jensen, rtol=0.03)
 
 
 # --------------------------------------------------------------------------- solutions

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from scipy import integrate, stats
 
-from marginout.noise import Deletion, Dropout, Gaussian, Laplace, Noise, Poisson, resolve
+from marginout.noise import BitSwap, Deletion, Dropout, Gaussian, Laplace, Noise, Poisson, resolve
 
 X = np.array([[0.0, 1.5, 3.0], [2.0, 0.0, 0.25], [0.5, 4.0, 1.0], [7.0, 0.125, 0.0]])
 RATES = np.array([0.0, 0.3, 0.9])
@@ -388,3 +388,77 @@ def test_resolve_takes_a_rate_or_a_model():
     for wrong in (1.0, -0.1, np.nan, "dropout", True, None, [0.1], Dropout):
         with pytest.raises(ValueError, match="noise="):
             resolve(wrong)
+
+
+# ------------------------------------------------------------------------------ tilted means
+
+
+@pytest.mark.parametrize("noise", [*NOISES, BitSwap(0.3), BitSwap(RATES)], ids=label)
+def test_tilted_mean_is_the_derivative_of_log_mgf(noise):
+    """By central differences, and equal to the mean at t = 0."""
+    data = (X > 1).astype(float) if isinstance(noise, BitSwap) else X
+    np.testing.assert_allclose(noise.tilted_mean(0.0, data), noise.mean(data), rtol=1e-14, atol=1e-15)
+    for t in (-0.5, 0.0, 0.3):
+        slope = (noise.log_mgf(t + 1e-5, data) - noise.log_mgf(t - 1e-5, data)) / 2e-5
+        np.testing.assert_allclose(noise.tilted_mean(t, data), slope, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("noise", [Dropout(0.5), Deletion(RATES), BitSwap(0.1), BitSwap(0.0)], ids=label)
+def test_tilted_mean_is_finite_for_huge_scores(noise):
+    data = np.ones((2, 3))
+    assert np.isfinite(noise.tilted_mean(1e4, data)).all()
+    assert np.isfinite(noise.tilted_mean(-1e4, data)).all()
+
+
+@pytest.mark.parametrize("noise", [Gaussian(SPREADS), Laplace(0.7), Poisson(), BitSwap(RATES)], ids=label)
+def test_affine_log_mgf_is_affine(noise):
+    assert noise.affine_mgf
+    points = np.array([[0.0] * 3, [1.0] * 3]) if isinstance(noise, BitSwap) else X
+    at = [noise.log_mgf(0.4, np.full(3, value)) for value in (0.0, 1.0)]
+    np.testing.assert_allclose(noise.log_mgf(0.4, points), at[0] + points * (at[1] - at[0]), rtol=1e-12)
+
+
+# --------------------------------------------------------------------------------- bit swaps
+
+BITS = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 0.0]])
+
+
+@pytest.mark.parametrize("noise", [BitSwap(0.3), BitSwap(RATES), BitSwap(0.0)], ids=label)
+def test_bit_swap_moments_and_log_mgf_are_those_of_its_two_events(noise):
+    rate = np.broadcast_to(noise.rate, BITS.shape)
+    mean = rate * (1 - BITS) + (1 - rate) * BITS
+    np.testing.assert_allclose(noise.mean(BITS), mean, atol=1e-15)
+    np.testing.assert_allclose(noise.var(BITS), mean * (1 - mean), atol=1e-15)
+    for t in (-2.0, 0.0, 0.7):
+        exact = np.log(rate * np.exp(t * (1 - BITS)) + (1 - rate) * np.exp(t * BITS))
+        np.testing.assert_allclose(noise.log_mgf(t, BITS), exact, atol=1e-14)
+
+
+@pytest.mark.parametrize("storage", [np.asarray, *SPARSE], ids=label)
+def test_bit_swaps_flip_at_their_rates_and_stay_sparse(storage, monkeypatch):
+    monkeypatch.setattr("marginout.noise.FLIP_BLOCK", 1000)  # several blocks of rows
+    data = np.tile(BITS, (2000, 1))
+    noise = BitSwap(np.array([0.0, 0.1, 0.6]))
+    stored = storage(data)
+    flipped = noise.corrupt(stored, 0)
+    assert sp.issparse(flipped) == sp.issparse(stored)
+    if sp.issparse(flipped):
+        assert flipped.format == "csr"
+        assert flipped.nnz == flipped.sum()
+        flipped = flipped.toarray()
+    changed = (flipped != data).mean(axis=0)
+    assert changed[0] == 0
+    np.testing.assert_allclose(changed, noise.rate, atol=4 * np.sqrt(0.25 / len(data)))
+    np.testing.assert_array_equal((storage(data) != stored).sum(), 0)
+
+
+def test_bit_swaps_refuse_other_numbers_and_rates():
+    with pytest.raises(ValueError, match="needs features of 0 and 1, but X holds 2"):
+        BitSwap(0.1).corrupt(np.array([[0.0, 2.0]]))
+    with pytest.raises(ValueError, match="needs features of 0 and 1, but X holds 3"):
+        BitSwap(0.1).corrupt(sp.csr_array([[0.0, 3.0]]))
+    with pytest.raises(ValueError, match="has 2 values but X has 3 features"):
+        BitSwap([0.1, 0.2]).corrupt(sp.csr_array(BITS))
+    with pytest.raises(ValueError, match=r"rate must be a number in \[0, 1\)"):
+        BitSwap(1.0)
+    assert pickle.loads(pickle.dumps(BitSwap([0.1, 0.2]))) == BitSwap([0.1, 0.2])

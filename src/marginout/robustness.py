@@ -358,7 +358,7 @@ class _Random:
         def survivors(rate: float, factor: float) -> Any:
             entries = values.data if sparse else values
             # Not a product: 0·NaN would not be deleted.
-            kept = np.where(fate >= rate, entries, entries.dtype.type(0)) if rate < 1 else entries * 0
+            kept = np.where((fate >= rate) & (rate < 1), entries, entries.dtype.type(0))
             kept = kept if factor == 1.0 else (kept * factor).astype(_float(entries.dtype), copy=False)
             if not sparse:
                 return _like(self._X, kept)
