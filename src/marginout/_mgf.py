@@ -158,30 +158,37 @@ class CountCumulants(Cumulants):
         self._values = kinds.values * factor[kinds.columns]
         rows = [np.flatnonzero(coding.classes == c) for c in range(len(coding.a))]
         self._classes = [(c, at, kinds.members[at]) for c, at in enumerate(rows) if at.size]
+        self._last: tuple[Any, list[tuple[Array, Array, Array]]] = None, []
 
     def forward(self, W: Array) -> Array:
-        S, q = np.zeros((self.n, 1)), self._rate
-        for c, rows, members in self._classes:
-            z, e = self._exponentials(W, c)
-            r = np.where(z > 0, q * e + (1 - q), q + (1 - q) * e)
+        S = np.zeros((self.n, 1))
+        for (_, rows, members), (z, _, r) in zip(self._classes, self._terms(W), strict=True):
             with np.errstate(divide="ignore"):
-                S[rows, 0] = members @ np.where(q > 0, np.maximum(z, 0) + np.log(r), z)
+                S[rows, 0] = members @ np.where(self._rate > 0, np.maximum(z, 0) + np.log(r), z)
         return S
 
     def backward(self, W: Array, R: Array) -> Array:
         G, q = np.zeros(self.d), self._rate
-        for c, rows, members in self._classes:
-            z, e = self._exponentials(W, c)
+        for (c, rows, members), (z, e, r) in zip(self._classes, self._terms(W), strict=True):
             with np.errstate(invalid="ignore"):
-                kept = np.where(z > 0, 1.0, e) * (1 - q) / np.where(z > 0, q * e + (1 - q), q + (1 - q) * e)
-            slope = self._values * np.where(q > 0, kept, 1.0) * self.coding.a[c, 0]
+                kept = np.where(q > 0, np.where(z > 0, 1.0, e) * (1 - q) / r, 1.0)
+            slope = self._values * kept * self.coding.a[c, 0]
             G += np.bincount(self._columns, slope * (members.T @ R[rows, 0]), self.d)
         return G[:, None]
 
-    def _exponentials(self, W: Array, c: int) -> tuple[Array, Array]:
-        """z of every distinct entry at the contrast of class c, and exp(−|z|)."""
-        z = self._values * (self.coding.a[c, 0] * W[self._columns, 0])
-        return z, np.exp(-np.abs(z))
+    def _terms(self, W: Array) -> list[tuple[Array, Array, Array]]:
+        """Of every distinct entry at each class's contrast: z, exp(−|z|) and r of log M = max(z, 0) + log r.
+
+        The gradient is asked for where the value just was: the last terms are kept.
+        """
+        if self._last[0] is not W:
+            q, terms = self._rate, []
+            for c, _, _ in self._classes:
+                z = self._values * (self.coding.a[c, 0] * W[self._columns, 0])
+                e = np.exp(-np.abs(z))
+                terms.append((z, e, np.where(z > 0, q * e + (1 - q), q + (1 - q) * e)))
+            self._last = W, terms
+        return self._last[1]
 
 
 class AffineCumulants(Cumulants):

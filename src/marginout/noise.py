@@ -72,11 +72,16 @@ class Noise(ABC):
 
     def tilted_mean(self, t: Any, x: Any) -> Array:
         """The derivative of :meth:`log_mgf` in t: the mean of x̃ once its law is weighted by exp(t·x̃)."""
-        raise NotImplementedError(f"{self!r} knows no derivative of its log-MGF.")
+        raise NotImplementedError(
+            f"{type(self).__name__} does not say what the derivative of its log-MGF is."
+        )
 
     def survivors(self, n_features: int) -> tuple[Array, Array]:
         """Deletion rate and survivors' factor of every feature, for noises that delete."""
-        raise NotImplementedError(f"{self!r} does not delete features.")
+        raise ValueError(
+            f"noise={self!r} has no log-MGF that the logistic and exponential losses of MCFClassifier can use: "
+            "choose loss='quadratic', or another noise."
+        )
 
     def shift(self, n_features: int) -> Array:
         """The part of E x̃ that does not depend on x, one number per feature."""

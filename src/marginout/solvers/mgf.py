@@ -21,6 +21,8 @@ MEMORY = 20
 #: A step must bring this share of what the slope promises, and leave this share of the slope.
 ENOUGH, STEEP = 1e-4, 0.9
 TRIALS = 40
+#: A fall of F to this fraction of the last one is taken for the slowest of trends.
+SLOWEST = 0.9
 #: F is known to this fraction of itself: a smaller rise is none.
 ROUNDING = 1e-14
 
@@ -87,7 +89,7 @@ class _Run:
         self._unit = 1.0 / np.sqrt(self.objective.curvature(self.point))
         self._G = self._gradient(self.point)
         self._pairs: deque[tuple[Array, Array, float]] = deque(maxlen=MEMORY)
-        self._P, self.left = -self._G, np.inf
+        self._P, self.left, self._fall = -self._G, np.inf, 0.0
 
     @property
     def gap(self) -> float:
@@ -136,12 +138,14 @@ class _Run:
         product = float(np.vdot(s, y))
         if product > 1e-10 * float(np.vdot(s, s)):
             self._pairs.append((s, y, 1.0 / product))
-        fall = self.point.value - point.value
+        before, self._fall = self._fall, max(self.point.value - point.value, 0.0)
         self.point, self._G = point, G
-        # Half the Newton decrement by the metric at hand, or the last fall if that is larger.
+        # Half the Newton decrement by the metric at hand, or what is to come if F goes on falling as it does.
+        rate = min(self._fall / before, SLOWEST) if before > 0 else SLOWEST
         self._P = -self._times_inverse_hessian(G)
         decrement = -0.5 * float(np.vdot(G, self._P))
-        self.left = min(SAFETY * max(decrement, 0.5 * fall) + point.offset_left, self.gap)
+        trend = 2 * self._fall * max(rate / (1 - rate), 1.0)
+        self.left = min(max(SAFETY * decrement, trend) + point.offset_left, self.gap)
         self.converged = self.left <= self.tol * point.value
 
     def _times_inverse_hessian(self, G: Array) -> Array:
