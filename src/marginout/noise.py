@@ -79,7 +79,7 @@ class Noise(ABC):
     def survivors(self, n_features: int) -> tuple[Array, Array]:
         """Deletion rate and survivors' factor of every feature, for noises that delete."""
         raise ValueError(
-            f"noise={self!r} has no log-MGF that the logistic and exponential losses of MCFClassifier can use: "
+            f"noise={self!r} has no log-MGF that MCFClassifier's logistic and exponential losses can use: "
             "choose loss='quadratic', or another noise."
         )
 
