@@ -20,7 +20,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from marginout._objective import Array, Objective, Point
-from marginout.solvers._result import Monitor, Result, Solution, half_square
+from marginout.solvers._result import Monitor, Result, Solution
 
 #: Largest matrix that is formed and factorised, and how many CG iterations it must be worth.
 LARGEST_FACTOR = 6000
@@ -61,7 +61,8 @@ def solve(
         if iteration and (iteration == max_iter or converged.all()):
             break
         point = _centred(objective, point.W + dW, point.b, a)
-    gap = np.minimum(half_square(G) + point.offset_left, 2 * left)
+    with np.errstate(over="ignore"):  # F is 1-strongly convex
+        gap = np.minimum(0.5 * np.einsum("dk,dk->k", G, G) + point.offset_left, 2 * left)
     return Result(point.W, point.b, point.value, gap, converged, max(iteration, 1), history)
 
 

@@ -15,9 +15,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from marginout._mgf import Array, MgfObjective, Point
-from marginout.solvers._result import SAFETY, Monitor, Result
+from marginout.solvers._result import Monitor, Result
 
 MEMORY = 20
+#: How much the suboptimality may exceed its estimate by the metric.
+SAFETY = 4.0
 #: A step must bring this share of what the slope promises, and leave this share of the slope.
 ENOUGH, STEEP = 1e-4, 0.9
 TRIALS = 40
