@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from marginout import DropoutSVC, MCFClassifier, MCFRegressor
 from marginout._mgf import Coding, CountCumulants, DeletionCumulants, MgfObjective, make_cumulants
-from marginout.noise import BitSwap, Deletion, Dropout, Gaussian, Laplace, Poisson
+from marginout.noise import BitSwap, Deletion, Dropout, Gaussian, Laplace, Moments, Noise, Poisson
 from marginout.solvers import least_squares
 
 N, D = 30, 5
@@ -480,6 +480,38 @@ def test_bad_input(model, data, match):
     with pytest.raises(ValueError, match=match):
         model.fit(data, LABELS)
     assert [name for name in vars(model) if name.endswith("_")] == []
+
+
+class Uniform(Noise):
+    """A user's noise that gives the moments and no more of its MGF than it must."""
+
+    def log_mgf(self, t, x):
+        return np.log(np.sinh(t) / t) + t * x
+
+    def _sample(self, x, columns, rng):
+        return x + rng.uniform(-1, 1, x.shape)
+
+    def _form(self):
+        return 1.0, 1 / 3, 0
+
+    def moments(self, n_features):
+        return Moments(np.ones(n_features), np.full(n_features, 1 / 3), 0)
+
+
+def test_noises_of_two_moments_are_for_the_quadratic_loss():
+    model = MCFClassifier("quadratic", noise=Uniform(), tol=1e-10).fit(X, LABELS)
+    same = MCFClassifier("quadratic", noise=Gaussian(1 / 3), tol=1e-10).fit(X, LABELS)
+    assert_allclose(model.coef_, same.coef_, atol=1e-9)
+    for loss in ("logistic", "exponential"):
+        with pytest.raises(ValueError, match="choose loss='quadratic', or another noise"):
+            MCFClassifier(loss, noise=Uniform()).fit(X, LABELS)
+
+
+def test_conjugate_gradients_that_are_cut_short_say_so(monkeypatch):
+    monkeypatch.setattr(least_squares, "_cheapest", lambda objective: "cg")
+    monkeypatch.setattr(least_squares, "CG_MAX_ITER", 1)
+    with pytest.warns(UserWarning, match="Stopped at max_iter=2"):
+        MCFRegressor(1e3, noise=0.01, tol=1e-12, max_iter=2).fit(X * np.logspace(0, 2, D), TARGET)
 
 
 def test_logistic_loss_takes_bit_swaps_without_an_offset():
