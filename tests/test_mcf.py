@@ -16,6 +16,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from marginout import DropoutSVC, MCFClassifier, MCFRegressor
+from marginout._design import make_design
 from marginout._mgf import Coding, CountCumulants, DeletionCumulants, MgfObjective, make_cumulants
 from marginout.noise import BitSwap, Deletion, Dropout, Gaussian, Laplace, Moments, Noise, Poisson
 from marginout.solvers import least_squares
@@ -120,7 +121,9 @@ def test_gradients_by_finite_differences(case):
     for coding in codings():
         for loss in ["logistic"] if coding.joint else ["logistic", "exponential"]:
             for fit_intercept in (True, False):
-                objective = MgfObjective(data, noise, coding, WEIGHTS, loss, fit_intercept)
+                objective = MgfObjective(
+                    make_design(data, noise), noise, coding, WEIGHTS, loss, fit_intercept
+                )
                 W = np.random.default_rng(1).normal(size=(D, objective.K)) * 0.5
                 b = np.zeros(objective.K)
                 G = objective.gradient(objective.point(W, b))
@@ -171,7 +174,7 @@ def test_expected_losses_by_sampling(case):
     w = np.random.default_rng(1).normal(size=(D, 1)) * 0.3
     samples = 8_000
     for loss in ("exponential", "logistic"):
-        objective = MgfObjective(data, noise, coding, np.ones(N), loss, True)
+        objective = MgfObjective(make_design(data, noise), noise, coding, np.ones(N), loss, True)
         point = objective.point(w, np.zeros(1))
         value = point.value - 0.5 * float(np.vdot(w, w))
         rng = np.random.default_rng(0)
@@ -389,7 +392,9 @@ def test_no_overflow_for_huge_scores(loss, noise):
             far = model.predict_proba(X * 1e12)
             assert np.isfinite(far).all()
     coding = Coding((SIGNS > 0).astype(np.int64), np.array([[1.0], [-1.0]]), False)
-    objective = MgfObjective(X, Dropout(0.5), coding, np.ones(N), "logistic", False)
+    objective = MgfObjective(
+        make_design(X, Dropout(0.5)), Dropout(0.5), coding, np.ones(N), "logistic", False
+    )
     point = objective.point(np.full((D, 1), 1e4), np.zeros(1))
     z = np.array([log_mgf_large(-s * np.full(D, 1e4), x) for s, x in zip(SIGNS, X, strict=True)])
     assert_allclose(point.value - 0.5 * D * 1e8, np.logaddexp(0, z).sum(), rtol=1e-12)

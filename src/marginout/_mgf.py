@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
-from marginout._design import BLOCK_ENTRIES, linear_scores, make_design, worker_threads
+from marginout._design import BLOCK_ENTRIES, Design, linear_scores, worker_threads
 from marginout._kernels import _mgf
 from marginout.noise import Noise
 
@@ -261,7 +261,8 @@ class MgfObjective:
 
     Parameters
     ----------
-    X, noise : the data and what corrupts them
+    design : Design of the data and the noise
+    noise : what corrupts them
     coding : Coding
     weights : (n,), C times the weight of each example
     loss : "logistic" or "exponential"; the second for binary problems only
@@ -269,12 +270,12 @@ class MgfObjective:
     """
 
     def __init__(
-        self, X: Any, noise: Noise, coding: Coding, weights: Array, loss: str, fit_intercept: bool
+        self, design: Design, noise: Noise, coding: Coding, weights: Array, loss: str, fit_intercept: bool
     ) -> None:
-        self.cumulants = make_cumulants(X, noise, coding)
+        self.cumulants = make_cumulants(design.X, noise, coding)
         self.coding, self.weights, self.fit_intercept = coding, weights, fit_intercept
         self.exponential = loss == "exponential"
-        self._design = make_design(X, noise)
+        self._design = design
         self._codes = coding.a[coding.classes]
         self.d, self.K = self._design.d, coding.a.shape[1]
 

@@ -138,10 +138,10 @@ class MCFClassifier(DropoutClassifier):
 
     def _objective(self, X: Any, noise: Noise, Y: Array, weights: Array, fit_intercept: bool) -> Any:
         loss = check_option("loss", self.loss, LOSSES)
-        several = Y.shape[1] > 1
+        several, design = Y.shape[1] > 1, make_design(X, noise)
         if loss == "quadratic":
             Y = (Y + 1) / 2 if several else Y
-            return Objective(make_design(X, noise), Quadratic(), Y, weights, fit_intercept)
+            return Objective(design, Quadratic(), Y, weights, fit_intercept)
         weights = np.ascontiguousarray(weights[:, 0])
         if loss == "logistic" and several:
             codings = [Coding(Y.argmax(axis=1).astype(np.int64), np.ones((Y.shape[1],) * 2), True)]
@@ -149,7 +149,7 @@ class MCFClassifier(DropoutClassifier):
             # Class 1 is the positive one, whose target is 1; t = −y·w.
             rest = 1.0 / (Y.shape[1] - 1) if several else 1.0
             codings = [Coding((y > 0).astype(np.int64), np.array([[rest], [-1.0]]), False) for y in Y.T]
-        return [MgfObjective(X, noise, coding, weights, loss, fit_intercept) for coding in codings]
+        return [MgfObjective(design, noise, coding, weights, loss, fit_intercept) for coding in codings]
 
     def _solver(self, objective: Any) -> Solver:
         return least_squares.solve if isinstance(objective, Objective) else mgf.solve
