@@ -198,7 +198,7 @@ class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[mi
             if np.count_nonzero(counts) < 2:
                 raise ValueError(
                     "y has examples of positive weight in one class only "
-                    f"({classes[counts > 0][0]!r}): a classifier needs at least two classes."
+                    f"({classes[counts > 0].tolist()[0]!r}): a classifier needs at least two classes."
                 )
             columns = [1] if len(classes) == 2 else range(len(classes))
             Y = np.column_stack([np.where(labels == k, 1.0, -1.0) for k in columns])
