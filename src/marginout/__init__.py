@@ -3,6 +3,13 @@
 from importlib.metadata import version
 
 from marginout import losses, noise, robustness
+from marginout._path import Path, path
+from marginout.estimators.cv import (
+    DropoutLogisticRegressionCV,
+    DropoutSVCCV,
+    DropoutSVRCV,
+    GridEdgeWarning,
+)
 from marginout.estimators.explicit import ExplicitCorruptionClassifier, ExplicitCorruptionRegressor
 from marginout.estimators.fdrop import FeatureDeletionSVC
 from marginout.estimators.logistic import DropoutLogisticRegression
@@ -14,14 +21,20 @@ __version__ = version("marginout")
 __all__ = [
     "DeletionCurveDisplay",
     "DropoutLogisticRegression",
+    "DropoutLogisticRegressionCV",
     "DropoutSVC",
+    "DropoutSVCCV",
     "DropoutSVR",
+    "DropoutSVRCV",
     "ExplicitCorruptionClassifier",
     "ExplicitCorruptionRegressor",
     "FeatureDeletionSVC",
+    "GridEdgeWarning",
     "MCFClassifier",
     "MCFRegressor",
+    "Path",
     "losses",
     "noise",
+    "path",
     "robustness",
 ]

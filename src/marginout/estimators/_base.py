@@ -152,11 +152,27 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         model.n_iter_ = np.array([self.n_iter_]) if isinstance(model, LogisticRegression) else self.n_iter_
         return model
 
+    def _needs_positive(self) -> bool:
+        return bool(getattr(self.noise, "positive_only", False))
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.positive_only = bool(getattr(self.noise, "positive_only", False))
+        tags.input_tags.positive_only = self._needs_positive()
         return tags
+
+
+def encode(y: Any, weights: Array) -> tuple[NDArray[Any], NDArray[np.intp], Array]:
+    """Classes, each example's class, and the signs ±1 of the one-vs-rest problems, (n, K)."""
+    classes, labels = np.unique(y, return_inverse=True)
+    counts = np.bincount(labels, weights, len(classes))
+    if np.count_nonzero(counts) < 2:
+        raise ValueError(
+            "y has examples of positive weight in one class only "
+            f"({classes[counts > 0].tolist()[0]!r}): a classifier needs at least two classes."
+        )
+    columns = [1] if len(classes) == 2 else range(len(classes))
+    return classes, labels, np.column_stack([np.where(labels == k, 1.0, -1.0) for k in columns])
 
 
 class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[misc]
@@ -193,15 +209,7 @@ class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[mi
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
             check_classification_targets(y)
             weights = check_sample_weight(sample_weight, X)
-            classes, labels = np.unique(y, return_inverse=True)
-            counts = np.bincount(labels, weights, len(classes))
-            if np.count_nonzero(counts) < 2:
-                raise ValueError(
-                    "y has examples of positive weight in one class only "
-                    f"({classes[counts > 0].tolist()[0]!r}): a classifier needs at least two classes."
-                )
-            columns = [1] if len(classes) == 2 else range(len(classes))
-            Y = np.column_stack([np.where(labels == k, 1.0, -1.0) for k in columns])
+            classes, labels, Y = encode(y, weights)
             start = np.array_equal(getattr(self, "classes_", ()), classes)
             weights = self._class_weights(classes, labels, Y, weights)
             self._minimize(X, y, Y, weights, {"classes_": classes}, start)
@@ -261,6 +269,15 @@ class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[mi
         return np.asarray(self.classes_[best])
 
 
+def check_targets(y: Any) -> Array:
+    """Targets of a regression as float64, finite and not too large."""
+    targets: Array = np.array(y, dtype=np.float64)
+    if not np.isfinite(targets).all():
+        raise ValueError("Input y contains NaN or infinity.")
+    check_size("y", float(targets.min()), float(targets.max()))
+    return targets
+
+
 class DropoutRegressor(RegressorMixin, DropoutLinearModel):  # type: ignore[misc]
     """Regression on one target."""
 
@@ -303,10 +320,7 @@ class DropoutRegressor(RegressorMixin, DropoutLinearModel):  # type: ignore[misc
                 self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=True
             )
             weights = check_sample_weight(sample_weight, X)
-            y = np.array(y, dtype=np.float64)
-            if not np.isfinite(y).all():
-                raise ValueError("Input y contains NaN or infinity.")
-            check_size("y", float(y.min()), float(y.max()))
+            y = check_targets(y)
             # Targets are counted from their median, which the offset makes up for: y = 1e9 ± 1 is y = ±1.
             self._centre = float(np.median(y)) if self.fit_intercept else 0.0
             self._minimize(X, y, (y - self._centre)[:, None], weights[:, None], {}, start=True)

@@ -37,11 +37,14 @@ class FitTask:
         """Whether there is a callback that wants to hear of iterations."""
         return self._context is not None and bool(getattr(self._estimator, "_skl_callbacks", None))
 
-    def iteration(self, attributes: Callable[[], dict[str, Any]]) -> bool:
-        """Report one more iteration; whether a callback asks to stop."""
+    def iteration(self, attributes: Callable[[], dict[str, Any]] | None, name: str = "iteration") -> bool:
+        """Report one more iteration, or another part of the fit; whether a callback asks to stop.
+
+        Parts that leave no model behind have no attributes.
+        """
         if self._context is None or not self.watched:
             return False
-        task = self._context.subcontext(task_name="iteration")
+        task = self._context.subcontext(task_name=name)
         task.call_on_fit_task_begin(estimator=self._estimator, **self._data)
         return bool(
             task.call_on_fit_task_end(

@@ -1,0 +1,473 @@
+r"""Solutions over a grid of C and noise, at a fraction of the price of solving each cell alone.
+
+All training sets, noises of one kind and one-vs-rest classes are columns of one batch that
+shares every pass over X: a training set is a column of weights that are zero for the rows
+left out, and noises of one kind differ by a factor of the variance only,
+
+.. math:: v_{nk} = \kappa_k \sum_d x_{nd}^2 w_{dk}^2 .
+
+The batch walks from strong regularisation to weak, and each solution starts from the line
+through the two before it. Measured on Amazon's books at a rate of 0.5, that start is within
+2 % of the optimum, the last solution alone 10 %, the same C under heavier noise 4 %; starting
+from other training sets is no option, as held-out examples would leak into early scores.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from numbers import Integral
+from threading import Event
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+from sklearn.base import clone, is_classifier
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_X_y
+from threadpoolctl import ThreadpoolController
+
+from marginout._design import Design, make_design
+from marginout._objective import Array, Objective
+from marginout._validation import check_count, check_features, check_real, check_sample_weight
+from marginout.estimators._base import TOL_UNIT, DropoutLinearModel, check_targets, encode
+from marginout.losses import Loss
+from marginout.noise import Noise, resolve
+from marginout.solvers import choose
+
+__all__ = ["RATES", "Path", "path"]
+
+#: The rates that are tried when nothing is said.
+RATES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+#: At the smallest C of a default grid the scores are about this fraction of the loss's scale.
+NEGLIGIBLE = 0.01
+#: Steps of a default grid per power of ten.
+PER_DECADE = 2
+#: Columns of a batch: more bring little, and cost memory.
+WIDTH = 20
+#: Arrays of (n_samples + n_features) numbers that a column of a running batch needs, about.
+ARRAYS = 14
+#: Bytes of them that a batch may always take; beyond, a quarter of the input's.
+SPARE = 4_000_000
+
+
+class Training(NamedTuple):
+    """A training set: its columns of Y, and a weight (n, 1) or (n, columns) for every row, 0 if left out."""
+
+    columns: NDArray[np.intp]
+    weights: Array
+
+
+class Part(NamedTuple):
+    """The solution of one cell for one training set."""
+
+    C: int
+    noise: int
+    training: int
+    W: Array
+    b: Array
+    value: Array
+    gap: Array
+    converged: bool
+    n_iter: int
+    seconds: float
+
+
+@dataclass
+class Problem:
+    """What the cells of a grid have in common."""
+
+    X: Any
+    Y: Array
+    trainings: Sequence[Training]
+    loss: Loss
+    fit_intercept: bool
+    solver: str
+    tol: float
+    max_iter: int
+
+
+@dataclass(frozen=True)
+class Path:
+    """Linear models over a grid of C and noise.
+
+    Attributes
+    ----------
+    Cs : array of shape (n_Cs,)
+        In ascending order.
+    noises : list of n_noises floats or noise models
+    coefs : array of shape (n_Cs, n_noises, n_problems, n_features)
+        One problem for two classes or a regression, one per class for more.
+    intercepts : array of shape (n_Cs, n_noises, n_problems)
+    objectives : array of shape (n_Cs, n_noises)
+        F at each solution, summed over the one-vs-rest problems.
+    gaps : array of shape (n_Cs, n_noises)
+        Certificates: F exceeds its minimum by no more than this.
+    converged : array of bool of shape (n_Cs, n_noises)
+    classes : array of shape (n_classes,) or None
+    """
+
+    Cs: Array
+    noises: list[Any]
+    coefs: Array
+    intercepts: Array
+    objectives: Array
+    gaps: Array
+    converged: NDArray[np.bool_]
+    classes: NDArray[Any] | None
+
+
+def path(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    Cs: Any = 10,
+    noises: Any = RATES,
+    sample_weight: Any = None,
+    n_jobs: int | None = None,
+) -> Path:
+    r"""The solutions of an estimator over a grid of C and noise.
+
+    .. math:: w(C, \mathrm{noise}) = \arg\min_{w, b}\; \tfrac12\|w\|^2 +
+              C \sum_n s_n\, \varphi(m_n, v_n; y_n)
+
+    Each is what the estimator's `fit` would find with that `C` and `noise`, to the same
+    tolerance, but they start from one another and share the passes over X.
+
+    Parameters
+    ----------
+    estimator : DropoutSVC, DropoutSVR or DropoutLogisticRegression
+        Says the loss, the class weights, `tol` and the rest; its `C` and `noise` do not matter.
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,)
+    Cs : int or sequence of floats, default=10
+        The values of C, or how many: so many half powers of ten upwards from the C below
+        which w is negligible.
+    noises : sequence of floats or noise models, default=(0, 0.1, ..., 0.9, 0.95)
+        Dropout rates, or models from :mod:`marginout.noise`.
+    sample_weight : array-like of shape (n_samples,), default=None
+    n_jobs : int, default=None
+        Threads; None is one. The result does not depend on it.
+
+    Returns
+    -------
+    path : Path
+
+    Examples
+    --------
+    >>> import marginout
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> path = marginout.path(marginout.DropoutSVC(), scale(X), y, Cs=[0.01, 0.1], noises=[0.1, 0.5])
+    >>> path.coefs.shape
+    (2, 2, 1, 30)
+    """
+    if not isinstance(estimator, DropoutLinearModel) or hasattr(estimator, "Cs"):
+        raise TypeError(
+            f"estimator={estimator!r} must be a DropoutSVC, a DropoutSVR or a DropoutLogisticRegression."
+        )
+    X, y = check_X_y(X, y, accept_sparse="csr", dtype=[np.float64, np.float32], estimator=estimator)
+    weights = check_sample_weight(sample_weight, X)
+    problem, classes, centre = pose(estimator, X, y, weights, [np.arange(len(y))], loose=1.0)
+    noises, models = check_noises(noises, X)
+    Cs = check_Cs(Cs, problem)
+    shape = len(Cs), len(noises)
+    K = problem.Y.shape[1]
+    coefs, intercepts = np.zeros((*shape, K, X.shape[1])), np.zeros((*shape, K))
+    objectives, gaps, converged = np.zeros(shape), np.zeros(shape), np.zeros(shape, dtype=bool)
+
+    def keep(parts: list[Part], _: tuple[Array, Array]) -> None:
+        for part in parts:
+            cell = part.C, part.noise
+            coefs[cell], intercepts[cell] = part.W.T, part.b + centre
+            objectives[cell], gaps[cell] = part.value.sum(), part.gap.sum()
+            converged[cell] = part.converged
+
+    walk(problem, Cs, models, keep, n_jobs)
+    return Path(Cs, noises, coefs, intercepts, objectives, gaps, converged, classes)
+
+
+# --------------------------------------------------------------------------- the grid
+
+
+def check_noises(noises: Any, X: Any) -> tuple[list[Any], list[Noise]]:
+    """The noises of a grid as given, and the models they stand for, checked against X."""
+    if isinstance(noises, (str, Noise)) or not isinstance(noises, Iterable):
+        raise ValueError(
+            f"noises={noises!r} must be a sequence of dropout rates or noise models, such as [0.0, 0.3, 0.6]."
+        )
+    given = [noise if isinstance(noise, Noise) else _plain(noise) for noise in noises]
+    if not given:
+        raise ValueError("noises=[] is empty: give at least one dropout rate or noise model.")
+    models = []
+    for noise in given:
+        try:
+            models.append(resolve(noise))
+        except ValueError as error:
+            raise ValueError(f"noises={noises!r}: {error}") from None
+        check_features(X, models[-1])
+        models[-1].moments(X.shape[1])  # for its check of the parameters' lengths
+    return given, models
+
+
+def _plain(noise: Any) -> Any:
+    return float(noise) if isinstance(noise, np.floating) else noise
+
+
+def check_Cs(Cs: Any, problem: Problem) -> Array:
+    """The values of C in ascending order; a number asks for so many of a grid that fits the data."""
+    if isinstance(Cs, Integral) and not isinstance(Cs, bool):
+        count = check_count("Cs", Cs, 1)
+        return np.asarray(smallest_C(problem) * 10.0 ** (np.arange(count) / PER_DECADE))
+    if isinstance(Cs, str) or not isinstance(Cs, Iterable):
+        raise ValueError(f"Cs={Cs!r} must be a sequence of positive numbers, or how many to try.")
+    values = [check_real(f"Cs={Cs!r}: C", C, above=0) for C in Cs]
+    if not values:
+        raise ValueError("Cs=[] is empty: give at least one value of C, or how many to try.")
+    if len(set(values)) < len(values):
+        raise ValueError(f"Cs={Cs!r} holds a value twice: give each once.")
+    return np.sort(values)
+
+
+def smallest_C(problem: Problem) -> float:
+    """The C below which w is negligible.
+
+    For C → 0, w is C times a fixed vector g: the sum of the examples pulling at it, both
+    sides pulling equally as the offset balances them. At this C the scores that g makes
+    deviate from their mean by NEGLIGIBLE times the loss's scale.
+    """
+    training = problem.trainings[0]
+    weights = np.broadcast_to(training.weights, (len(problem.Y), len(training.columns)))
+    Y = problem.Y[:, training.columns]
+    up, down = np.where(Y > 0, weights, 0.0), np.where(Y < 0, weights, 0.0)
+    pulls = np.minimum(up.sum(axis=0), down.sum(axis=0))
+    pull = pulls * (up / np.maximum(up.sum(axis=0), 1e-300) - down / np.maximum(down.sum(axis=0), 1e-300))
+    design = make_design(problem.X, resolve(0.0))
+    g = design.pullback(np.zeros((design.d, Y.shape[1])), pull, np.zeros_like(pull))
+    spread = float(design.apply(g).std(axis=0).max())
+    if not 0 < spread < np.inf:
+        return 1e-3
+    exact = NEGLIGIBLE * problem.loss.scale / spread
+    return float(10.0 ** (np.floor(PER_DECADE * np.log10(exact)) / PER_DECADE))
+
+
+# --------------------------------------------------------------------------- the problems
+
+
+def pose(
+    estimator: Any, X: Any, y: Any, weights: Array, rows: Sequence[NDArray[np.intp]], loose: float
+) -> tuple[Problem, NDArray[Any] | None, float]:
+    """The problem of an estimator on validated data, its classes, and what its offsets are counted from.
+
+    `rows` holds the training rows of every training set; none of them is copied.
+    """
+    classes, centre = None, 0.0
+    estimator = clone(estimator)
+    if is_classifier(estimator):
+        check_classification_targets(y)
+        classes, labels, Y = encode(y, weights)
+    else:
+        y = check_targets(y)
+        centre = float(np.median(y)) if estimator.fit_intercept else 0.0
+        Y = (y - centre)[:, None]
+    trainings = []
+    for kept in rows:
+        own = np.zeros_like(weights)
+        own[kept] = weights[kept]
+        if not own.any():
+            raise ValueError("sample_weight is zero for every example of a training set: weigh some of them.")
+        if classes is None:
+            trainings.append(Training(np.arange(1), own[:, None]))
+            continue
+        present = np.bincount(labels, own, len(classes)) > 0
+        if np.count_nonzero(present) < 2:
+            raise ValueError(
+                f"A training set of cv holds one class only ({classes[present][0]!r}): use a splitter that "
+                "keeps all classes in every fold, such as StratifiedKFold, or fewer folds."
+            )
+        columns = np.flatnonzero(present) if len(classes) > 2 else np.arange(1)
+        trainings.append(Training(columns, _weigh(estimator, classes, labels, Y, own, columns)))
+    tol = loose * TOL_UNIT * check_real("tol", estimator.tol, above=0)
+    max_iter = check_count("max_iter", estimator.max_iter, 1)
+    loss = estimator._loss(Y)
+    problem = Problem(X, Y, trainings, loss, estimator.fit_intercept, estimator.solver, tol, max_iter)
+    return problem, classes, centre
+
+
+def _weigh(estimator: Any, classes: Any, labels: Any, Y: Array, own: Array, columns: Any) -> Array:
+    """Example times class weights for some of the one-vs-rest problems."""
+    weights: Array = estimator._class_weights(classes, labels, Y, own)
+    return weights if weights.shape[1] == 1 else np.ascontiguousarray(weights[:, columns])
+
+
+# --------------------------------------------------------------------------- the walk
+
+
+class SharedDesign:
+    """A design whose problems have each a noise of their own: variances of a base times a factor each."""
+
+    def __init__(self, base: Design, factors: Array) -> None:
+        self.base, self.factors = base, factors
+        self.n, self.d, self.nnz, self.noiseless = base.n, base.d, base.nnz, base.noiseless
+
+    def select(self, columns: NDArray[np.intp]) -> SharedDesign:
+        return SharedDesign(self.base, self.factors[columns])
+
+    def moments(self, W: Array) -> tuple[Array, Array]:
+        mean, variance = self.base.moments(W)
+        variance *= self.factors
+        return mean, variance
+
+    def apply(self, P: Array) -> Array:
+        return self.base.apply(P)
+
+    def line(self, W: Array, P: Array) -> tuple[Array, Array, Array]:
+        mean, cross, square = self.base.line(W, P)
+        cross *= self.factors
+        square *= self.factors
+        return mean, cross, square
+
+    def pullback(self, W: Array, dm: Array, dv: Array) -> Array:
+        return self.base.pullback(W, dm, self.factors * dv)
+
+    def diagonal(self, a: Array) -> tuple[Array, Array]:
+        squares, variance = self.base.diagonal(a)
+        return squares, self.factors * variance
+
+
+class SharedObjective(Objective):
+    """F for problems that share X, each with a noise of its own."""
+
+    design: Any
+
+    def select(self, columns: NDArray[np.intp]) -> SharedObjective:
+        few = super().select(columns)
+        design = self.design.select(columns)
+        return SharedObjective(design, few.loss, few.Y, few.weights, few.fit_intercept, few.rounding)
+
+
+class Chain(NamedTuple):
+    """A batch: the (noise, training set) pairs whose problems walk together, on one design."""
+
+    pairs: list[tuple[int, int]]
+    factors: list[float]
+    design: Design
+
+
+#: Called with the solutions of a batch at one C, and all their weights and offsets side by side.
+Visit = Callable[[list[Part], tuple[Array, Array]], Any]
+
+
+def walk(problem: Problem, Cs: Array, models: list[Noise], visit: Visit, n_jobs: int | None) -> None:
+    """Solve all cells for all training sets; `visit` hears of each step, from any thread.
+
+    Every batch is one thread's work, whatever n_jobs is: the solutions do not depend on it.
+    """
+    stop = Event()
+
+    def run(chain: Chain) -> None:
+        with _pools().limit(limits=1):
+            for parts, solution in _steps(problem, Cs, chain, stop):
+                visit(parts, solution)
+
+    chains = _chains(problem, models)
+    with ThreadPoolExecutor(min(effective_n_jobs(n_jobs), len(chains))) as pool:
+        futures = [pool.submit(run, chain) for chain in chains]
+        try:
+            for future in futures:
+                future.result()
+        except BaseException:  # Ctrl-C, too: the threads end with their iteration
+            stop.set()
+            for future in futures:
+                future.cancel()
+            raise
+
+
+def _pools() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def _chains(problem: Problem, models: list[Noise]) -> list[Chain]:
+    """The pairs of noise and training set in batches, the slowest first.
+
+    Noises of one kind share a design and are dealt out evenly: light noise needs more iterations.
+    """
+    kinds: dict[Any, tuple[Design, float, list[tuple[float, int]]]] = {}
+    for j, model in enumerate(models):
+        design = make_design(problem.X, model)
+        peak = float(design.coefficient.max()) or 1.0
+        shape = (design.coefficient / peak).tobytes()
+        key: Any = (design.power, design.scale.tobytes(), shape, design.noiseless)
+        if problem.solver not in ("auto", "ncg"):
+            key = j  # the other solvers ask a design for more than a factor can mend
+        kinds.setdefault(key, (design, peak, []))[2].append((peak, j))
+    chains = []
+    for design, base, members in kinds.values():
+        pairs = [(peak / base, j, f) for peak, j in sorted(members) for f in range(len(problem.trainings))]
+        wide = sum(len(problem.trainings[f].columns) for _, _, f in pairs)
+        count = min(len(pairs), -(-wide // _width(problem)))
+        for part in (pairs[i::count] for i in range(count)):
+            chains.append(Chain([(j, f) for _, j, f in part], [factor for factor, _, _ in part], design))
+    return sorted(chains, key=lambda chain: chain.design.coefficient.max() * max(chain.factors))
+
+
+def _width(problem: Problem) -> int:
+    """How many columns a batch may have."""
+    X = problem.X
+    size = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes if hasattr(X, "indptr") else X.nbytes
+    column = 8 * ARRAYS * sum(X.shape)
+    return int(min(WIDTH, max(1, max(SPARE, size // 4) // column)))
+
+
+def _steps(
+    problem: Problem, Cs: Array, chain: Chain, stop: Event
+) -> Iterator[tuple[list[Part], tuple[Array, Array]]]:
+    """The solutions of a batch, from the smallest C to the largest."""
+    trainings = [problem.trainings[f] for _, f in chain.pairs]
+    widths = [len(training.columns) for training in trainings]
+    edges = np.cumsum([0, *widths])
+    Y = np.ascontiguousarray(problem.Y[:, np.concatenate([training.columns for training in trainings])])
+    weights = np.hstack(
+        [np.broadcast_to(t.weights, (len(Y), k)) for t, k in zip(trainings, widths, strict=True)]
+    )
+    design: Any = SharedDesign(chain.design, np.repeat(chain.factors, widths))
+    alone = len(set(chain.factors)) == 1
+    W, b = np.zeros((chain.design.d, len(Y[0]))), np.zeros(len(Y[0]))
+    start = W, b
+    for i, C in enumerate(Cs):
+        begin = time.perf_counter()
+        make = Objective if alone else SharedObjective
+        objective = make(
+            chain.design if alone else design, problem.loss, Y, C * weights, problem.fit_intercept
+        )
+        result = choose(problem.solver, objective)(
+            objective, *start, tol=problem.tol, max_iter=problem.max_iter, monitor=lambda *_: stop.is_set()
+        )
+        if stop.is_set():
+            return
+        start = _ahead(Cs, i, (W, b), (result.W, result.b))
+        W, b = result.W, result.b
+        seconds = (time.perf_counter() - begin) / len(chain.pairs)
+        parts = []
+        for (j, f), low, high in zip(chain.pairs, edges[:-1], edges[1:], strict=True):
+            own = slice(low, high)
+            done = bool(result.converged[own].all())
+            part = Part(
+                i, j, f, W[:, own], b[own], result.value[own], result.gap[own], done, result.n_iter, seconds
+            )
+            parts.append(part)
+        yield parts, (W, b)
+
+
+def _ahead(Cs: Array, i: int, before: tuple[Array, Array], now: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Where the line through the last two solutions, in log C, meets the next C."""
+    if i == 0 or i + 1 == len(Cs):
+        return now
+    ratio = np.log(Cs[i + 1] / Cs[i]) / np.log(Cs[i] / Cs[i - 1])
+    step = min(float(ratio), 1.0)
+    return now[0] + step * (now[0] - before[0]), now[1] + step * (now[1] - before[1])
