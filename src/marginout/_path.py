@@ -36,7 +36,7 @@ from marginout._validation import check_count, check_features, check_real, check
 from marginout.estimators._base import TOL_UNIT, DropoutLinearModel, check_targets, encode
 from marginout.losses import Loss
 from marginout.noise import Noise, resolve
-from marginout.solvers import choose
+from marginout.solvers import Result, choose, dual, newton
 
 __all__ = ["RATES", "Path", "path"]
 
@@ -48,6 +48,9 @@ NEGLIGIBLE = 0.01
 PER_DECADE = 2
 #: Columns of a batch: more bring little, and cost memory.
 WIDTH = 20
+#: Sweeps of dual coordinate descent, or entries swept over, after which a small problem without noise
+#: is given to Newton's method instead.
+SWEEPS, SWEPT = 200, 2_000_000
 #: Arrays of (n_samples + n_features) numbers that a column of a running batch needs, about.
 ARRAYS = 14
 #: Bytes of them that a batch may always take; beyond, a quarter of the input's.
@@ -439,15 +442,14 @@ def _steps(
     alone = len(set(chain.factors)) == 1
     W, b = np.zeros((chain.design.d, len(Y[0]))), np.zeros(len(Y[0]))
     start = W, b
+    solve = _Solver(problem, stop)
     for i, C in enumerate(Cs):
         begin = time.perf_counter()
         make = Objective if alone else SharedObjective
         objective = make(
             chain.design if alone else design, problem.loss, Y, C * weights, problem.fit_intercept
         )
-        result = choose(problem.solver, objective)(
-            objective, *start, tol=problem.tol, max_iter=problem.max_iter, monitor=lambda *_: stop.is_set()
-        )
+        result = solve(objective, *start)
         if stop.is_set():
             return
         start = _ahead(Cs, i, (W, b), (result.W, result.b))
@@ -462,6 +464,37 @@ def _steps(
             )
             parts.append(part)
         yield parts, (W, b)
+
+
+class _Solver:
+    """The solver of a chain. Without noise it starts from the dual variables of the C before.
+
+    Those of a plain SVM keep their place in the box as C grows: scaled with C, they are still
+    balanced, and most of them are right.
+    """
+
+    def __init__(self, problem: Problem, stop: Event) -> None:
+        self._problem = problem
+        self._options: dict[str, Any] = {"tol": problem.tol, "monitor": lambda *_: stop.is_set()}
+        self._alphas: Array | None = None
+
+    def __call__(self, objective: Objective, W: Array, b: Array) -> Result:
+        most = self._problem.max_iter
+        if not (objective.design.noiseless and objective.loss.kinked):
+            return choose(self._problem.solver, objective)(objective, W, b, max_iter=most, **self._options)
+        weights = np.broadcast_to(objective.weights, objective.Y.shape)
+        beta = np.zeros_like(objective.Y) if self._alphas is None else self._alphas * weights
+        small = newton.suits(objective)
+        sweeps = max(SWEEPS, SWEPT // objective.design.nnz) if small else most
+        result = dual.solve(objective, W, b, max_iter=sweeps, beta=beta, **self._options)
+        self._alphas = np.divide(beta, weights, out=np.zeros_like(beta), where=weights > 0)
+        late = np.flatnonzero(~result.converged)
+        if late.size and small:  # features of very different size, probably
+            exact = newton.solve(objective.select(late), W[:, late], b[late], max_iter=most, **self._options)
+            result.W[:, late], result.b[late] = exact.W, exact.b
+            result.value[late], result.gap[late] = exact.value, exact.gap
+            result.converged[late] = exact.converged
+        return result
 
 
 def _ahead(Cs: Array, i: int, before: tuple[Array, Array], now: tuple[Array, Array]) -> tuple[Array, Array]:

@@ -26,15 +26,30 @@ SEED = 88172645463325252
 
 
 def solve(
-    objective: Objective, W: Array, b: Array, *, tol: float, max_iter: int, monitor: Monitor | None = None
+    objective: Objective,
+    W: Array,
+    b: Array,
+    *,
+    tol: float,
+    max_iter: int,
+    monitor: Monitor | None = None,
+    beta: Array | None = None,
 ) -> Result:
-    """Minimise all K problems, a thread to a problem; a warm start sets the offsets only."""
+    """Minimise all K problems, a thread to a problem; a warm start sets the offsets only.
+
+    `beta`, (n, K), holds dual variables to start from as well, and those of the solution in the end.
+    """
     design, K = objective.design, objective.K
     progress = Progress(objective, tol, max_iter, monitor)
     norms = design.row_norms()
     descents = [
         _Descent(design, norms, box, b[k], objective.fit_intercept) for k, box in enumerate(_boxes(objective))
     ]
+    if beta is not None:
+        duals = design.pullback(np.zeros((design.d, K)), beta, np.zeros_like(beta))
+        for k, descent in enumerate(descents):
+            descent.begin(beta[:, k], duals[:, k])
+    everyone, kept = descents, beta
     sweeps, look = 0, FIRST_LOOK
     with ThreadPoolExecutor(design.threads(design.nnz * K)) as pool:
         while True:
@@ -45,6 +60,8 @@ def solve(
             point, gap = certify(objective, W, np.column_stack([descent.beta for descent in descents]))
             if not progress.record(sweeps, point, gap):
                 progress.keep(point, gap)
+                if kept is not None:
+                    kept[...] = np.column_stack([descent.beta for descent in everyone])
                 return progress.result()
             parted = progress.part(0.0)
             if parted is not None:
@@ -116,6 +133,12 @@ class _Descent:
         self._order = np.flatnonzero(box.high > box.low)
         self._limit = np.inf
         self._seed = np.array([SEED], dtype=np.uint64)
+
+    def begin(self, beta: Array, w: Array) -> None:
+        """Start from β inside of the box and its w; the offset stays where it was."""
+        self.beta[:], self.w[:] = beta, w
+        self._offset[0] = beta.sum()
+        self._offset[1] -= self._rho * self._offset[0]
 
     def sweep(self, count: int) -> None:
         """Go over the examples, leaving out those that sit firmly at a bound."""
