@@ -36,7 +36,7 @@ from marginout._validation import check_count, check_features, check_real, check
 from marginout.estimators._base import TOL_UNIT, DropoutLinearModel, check_targets, encode
 from marginout.losses import Loss
 from marginout.noise import Noise, resolve
-from marginout.solvers import Result, choose, dual, newton
+from marginout.solvers import Result, choose, dual, lanes, newton
 
 __all__ = ["RATES", "Path", "path"]
 
@@ -317,6 +317,10 @@ class SharedDesign:
     def __init__(self, base: Design, factors: Array) -> None:
         self.base, self.factors = base, factors
         self.n, self.d, self.nnz, self.noiseless = base.n, base.d, base.nnz, base.noiseless
+        self.batch, self.threads = base.batch, base.threads
+
+    def serial(self) -> SharedDesign:
+        return SharedDesign(self.base.serial(), self.factors)
 
     def select(self, columns: NDArray[np.intp]) -> SharedDesign:
         return SharedDesign(self.base, self.factors[columns])
@@ -348,9 +352,9 @@ class SharedObjective(Objective):
 
     design: Any
 
-    def select(self, columns: NDArray[np.intp]) -> SharedObjective:
+    def select(self, columns: NDArray[np.intp], design: Any = None) -> SharedObjective:
         few = super().select(columns)
-        design = self.design.select(columns)
+        design = (design or self.design).select(columns)
         return SharedObjective(design, few.loss, few.Y, few.weights, few.fit_intercept, few.rounding)
 
 
@@ -398,7 +402,8 @@ def _pools() -> ThreadpoolController:
 def _chains(problem: Problem, models: list[Noise]) -> list[Chain]:
     """The pairs of noise and training set in batches, the slowest first.
 
-    Noises of one kind share a design and are dealt out evenly: light noise needs more iterations.
+    Noises of one kind share a design, and neighbours a batch: they need about as many iterations,
+    light noise the most.
     """
     kinds: dict[Any, tuple[Design, float, list[tuple[float, int]]]] = {}
     for j, model in enumerate(models):
@@ -414,7 +419,7 @@ def _chains(problem: Problem, models: list[Noise]) -> list[Chain]:
         pairs = [(peak / base, j, f) for peak, j in sorted(members) for f in range(len(problem.trainings))]
         wide = sum(len(problem.trainings[f].columns) for _, _, f in pairs)
         count = min(len(pairs), -(-wide // _width(problem)))
-        for part in (pairs[i::count] for i in range(count)):
+        for part in (pairs[len(pairs) * i // count : len(pairs) * (i + 1) // count] for i in range(count)):
             chains.append(Chain([(j, f) for _, j, f in part], [factor for factor, _, _ in part], design))
     return sorted(chains, key=lambda chain: chain.design.coefficient.max() * max(chain.factors))
 
@@ -481,6 +486,8 @@ class _Solver:
     def __call__(self, objective: Objective, W: Array, b: Array) -> Result:
         most = self._problem.max_iter
         if not (objective.design.noiseless and objective.loss.kinked):
+            if self._problem.solver == "auto" and W.any() and lanes.suits(objective, self._problem.tol):
+                return lanes.solve(objective, W, b, max_iter=most, **self._options)
             return choose(self._problem.solver, objective)(objective, W, b, max_iter=most, **self._options)
         weights = np.broadcast_to(objective.weights, objective.Y.shape)
         beta = np.zeros_like(objective.Y) if self._alphas is None else self._alphas * weights

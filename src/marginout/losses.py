@@ -205,7 +205,7 @@ class Hinge(Loss):
     def __init__(self, margin: float = 1.0, expectation: str = "bound") -> None:
         self.margin = self.scale = float(margin)
         self.grain = 0.1 * self.margin
-        self._fused = expectation == "bound"
+        self.bound = expectation == "bound"
         self._abs, self._curvature = _ABS[expectation]
 
     def jet(self, m: Array, v: Array, y: Array) -> Jet:
@@ -224,13 +224,13 @@ class Hinge(Loss):
         return 0.5 * self._curvature(self.margin - y * m, v)
 
     def add_expansion(self, plane: Plane, y: Array, weights: Array, sums: Array) -> None:
-        if self._fused:
+        if self.bound:
             _plane.hinge_bound(weights, y, self.margin, TINY, *plane, sums)
         else:
             super().add_expansion(plane, y, weights, sums)
 
     def slopes(self, m: Array, v: Array, y: Array) -> tuple[Array, Array]:
-        if not self._fused:
+        if not self.bound:
             return super().slopes(m, v, y)
         dm, dv = np.empty_like(m), np.empty_like(m)
         _plane.hinge_bound_slopes(y, self.margin, TINY, m, v, dm, dv)

@@ -1,0 +1,361 @@
+/* Nonlinear conjugate gradients for eight hinge problems at once, in single precision.
+ *
+ * What solvers/ncg.py does, written out for the case that a search over C and noise runs
+ * hundreds of times: rows of CSR, dropout at one rate per problem, the bound on the hinge
+ * loss, and a tolerance that single precision can serve. The eight problems are the lanes of
+ * one vector, so a row of X is read once for all, and nothing returns to Python in between.
+ * Sums over examples or features are flushed to double precision every FLUSH terms. */
+#ifndef MARGINOUT_LANES_H
+#define MARGINOUT_LANES_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Compiled for AVX2 and FMA, and used where the processor has both; elsewhere ncg does the work. */
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__)
+#define LANES_KNOWN 1
+#else
+#define LANES_KNOWN 0
+#endif
+
+#define LANES 8
+#define FLUSH 64
+#define TERMS 9
+#define TRIALS 40
+#define RENEW 6
+#define SLOPE 0.25
+#define LONGEST 10.0
+#define SAFETY 4.0
+
+/* Buffers of the caller: n and d rows of lanes. */
+typedef struct {
+  int64_t n, d;
+  const void *data;
+  int is_float;
+  const int32_t *indices, *indptr;
+  void *rows[9];    /* of n lanes: y, s = C times the weights, m, v, a, c, e, dm, dv */
+  void *columns[5]; /* of d lanes: W, P, G, G before, D */
+  float kappa[LANES];
+  double b[LANES], value[LANES], left[LANES];
+  int32_t done[LANES], iterations[LANES];
+  double margin, tol;
+  int fit_intercept, max_iter;
+} lanes_problem;
+
+#if LANES_KNOWN
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#define lanes_inline static inline __attribute__((always_inline))
+
+#define EACH for (int l = 0; l < LANES; l++)
+
+typedef float lane __attribute__((vector_size(32), aligned(4), may_alias));
+typedef int32_t mask __attribute__((vector_size(32), aligned(4), may_alias));
+
+lanes_inline lane lanes_choose(mask which, lane yes, lane no) {
+  return (lane)((which & (mask)yes) | (~which & (mask)no));
+}
+
+lanes_inline lane lanes_max(lane a, lane b) { return lanes_choose(a > b, a, b); }
+
+lanes_inline lane lanes_load(const double *values) {
+  lane out;
+  EACH out[l] = (float)values[l];
+  return out;
+}
+
+/* 1 / sqrt(square) */
+lanes_inline lane lanes_rsqrt(lane square) {
+  float in[LANES], out[LANES];
+  memcpy(in, &square, sizeof in);
+#pragma GCC unroll 1
+  for (int l = 0; l < LANES; l++) out[l] = sqrtf(in[l]);
+  lane root;
+  memcpy(&root, out, sizeof root);
+  return 1.0f / root;
+}
+
+/* The same, typed. */
+typedef struct {
+  int64_t n, d;
+  const void *data;
+  const int32_t *indices, *indptr;
+  lane *y, *s, *m, *v, *a, *c, *e, *dm, *dv, *W, *P, *G, *G_before, *D, kappa;
+  double *b, *value, *left, margin, tol;
+  int32_t *done, *iterations;
+  int fit_intercept, max_iter;
+} lanes_state;
+
+lanes_inline float lanes_entry(const lanes_state *q, int is_float, int64_t e) {
+  return is_float ? ((const float *)q->data)[e] : (float)((const double *)q->data)[e];
+}
+
+/* a = X P, c = kappa X2 (W P), e = kappa X2 (P P). */
+lanes_inline void lanes_line(lanes_state *q, const lane *W, const lane *P, int is_float) {
+  for (int64_t i = 0; i < q->n; i++) {
+    lane a = {0}, c = {0}, e = {0};
+    for (int64_t at = q->indptr[i]; at < q->indptr[i + 1]; at++) {
+      const float x = lanes_entry(q, is_float, at);
+      const lane xp = x * P[q->indices[at]], xw = x * W[q->indices[at]];
+      a += xp;
+      c += xp * xw;
+      e += xp * xp;
+    }
+    q->a[i] = a;
+    q->c[i] = q->kappa * c;
+    q->e[i] = q->kappa * e;
+  }
+}
+
+/* Slopes of the weighted loss at (m, v); dv carries the 2 kappa of the pullback. */
+lanes_inline void lanes_slopes(lanes_state *q) {
+  const float margin = (float)q->margin;
+  for (int64_t i = 0; i < q->n; i++) {
+    const lane y = q->y[i], z = margin - y * q->m[i], s = 0.5f * q->s[i];
+    const lane w = lanes_rsqrt(z * z + q->v[i]);
+    q->dm[i] = -y * s * (1.0f + z * w);
+    q->dv[i] = q->kappa * s * w;
+  }
+}
+
+/* G = W + X'dm + W * X2'dv. */
+lanes_inline void lanes_gradient(lanes_state *q, int is_float) {
+  memcpy(q->G, q->W, q->d * sizeof(lane));
+  for (int64_t i = 0; i < q->n; i++) {
+    const lane dm = q->dm[i], dv = q->dv[i];
+    for (int64_t at = q->indptr[i]; at < q->indptr[i + 1]; at++) {
+      const float x = lanes_entry(q, is_float, at);
+      const int32_t j = q->indices[at];
+      q->G[j] += x * (dm + x * (q->W[j] * dv));
+    }
+  }
+}
+
+/* D = 1 + (1 + kappa) X2'gamma, the majoriser's diagonal, cut off at the loss's grain. */
+lanes_inline void lanes_curvature(lanes_state *q, int is_float) {
+  const float margin = (float)q->margin, sharpest = 10.0f / margin;
+  memset(q->D, 0, q->d * sizeof(lane));
+  for (int64_t i = 0; i < q->n; i++) {
+    const lane z = margin - q->y[i] * q->m[i], gamma = 0.5f * lanes_rsqrt(z * z + q->v[i]);
+    const lane g = q->s[i] * lanes_choose(gamma < sharpest, gamma, sharpest + 0.0f * gamma) * (1.0f + q->kappa);
+    for (int64_t at = q->indptr[i]; at < q->indptr[i + 1]; at++) {
+      const float x = lanes_entry(q, is_float, at);
+      q->D[q->indices[at]] += x * x * g;
+    }
+  }
+  for (int64_t j = 0; j < q->d; j++) q->D[j] += 1.0f;
+}
+
+/* F without the ridge, its slopes and Hessian in (t, delta), and the majoriser's Hessian. */
+lanes_inline void lanes_expand(const lanes_state *q, const double *t8, const double *delta8,
+                               double sums[TERMS][LANES]) {
+  const float margin = (float)q->margin, floor = 1e-12f * margin * margin;
+  const lane t = lanes_load(t8), delta = lanes_load(delta8), least = floor + 0.0f * t;
+  memset(sums, 0, TERMS * LANES * sizeof(double));
+  for (int64_t first = 0; first < q->n; first += FLUSH) {
+    const int64_t end = first + FLUSH < q->n ? first + FLUSH : q->n;
+    lane part[TERMS] = {{0}};
+    for (int64_t i = first; i < end; i++) {
+      const lane a = q->a[i], c = q->c[i], e = q->e[i], y = q->y[i], te = t * e;
+      const lane u = lanes_max(q->v[i] + t * (2 * c + te), least);
+      const lane z = margin - y * (q->m[i] + t * a + delta);
+      const lane square = z * z + u, w = lanes_rsqrt(square), radius = square * w;
+      const lane s = 0.5f * q->s[i], g = s * w, h = g * w * w;
+      const lane r = 2 * (c + te), ya = y * a, slope = s * (1.0f + z * w);
+      part[0] += s * (z + radius);
+      part[1] += 0.5f * g * r - slope * ya;
+      part[2] -= slope * y;
+      part[3] += h * (u * ya * ya + z * ya * r - 0.25f * r * r) + g * e;
+      part[4] += h * y * (u * ya + 0.5f * z * r);
+      part[5] += h * u;
+      part[6] += g * (a * a + e);
+      part[7] += g * a;
+      part[8] += g;
+    }
+    for (int k = 0; k < TERMS; k++) EACH sums[k][l] += part[k][l];
+  }
+}
+
+typedef struct {
+  double value, dt, db, dtt, dtb, dbb, mtt, mtb, mbb;
+} lanes_slope;
+
+lanes_inline void lanes_plane(const lanes_state *q, const double *t, const double *delta,
+                              const double squares[3][LANES], lanes_slope *out) {
+  double sums[TERMS][LANES];
+  lanes_expand(q, t, delta, sums);
+  EACH {
+    out[l] = (lanes_slope){sums[0][l], sums[1][l], sums[2][l], sums[3][l], sums[4][l],
+                           sums[5][l], sums[6][l], sums[7][l], sums[8][l]};
+    out[l].value += 0.5 * (squares[0][l] + t[l] * (2 * squares[1][l] + t[l] * squares[2][l]));
+    out[l].dt += squares[1][l] + t[l] * squares[2][l];
+    out[l].dtt += squares[2][l];
+    out[l].mtt += squares[2][l];
+  }
+}
+
+static void lanes_step(const lanes_state *q, const lanes_slope *f, double lean, double *t, double *d) {
+  const double longest = LONGEST * q->margin;
+  double tt = f->dtt + lean * f->mtt, tb = f->dtb + lean * f->mtb, bb = f->dbb + lean * f->mbb;
+  tt = tt > 0 ? tt : 1.0;
+  *d = 0.0;
+  if (q->fit_intercept) {
+    const double schur = bb - tb * (tb / tt), reduced = f->db - tb * (f->dt / tt);
+    if (schur > 1e-6 * bb) *d = fmin(fmax(-reduced / schur, -longest), longest);
+  }
+  *t = -(f->dt + tb * *d) / tt;
+}
+
+static double lanes_offset_left(const lanes_state *q, const lanes_slope *f) {
+  if (!q->fit_intercept) return 0.0;
+  return 0.5 * fabs(f->db) * fmin(fabs(f->db) / fmax(f->dbb, 1e-30), LONGEST * q->margin);
+}
+
+/* The best (t, delta) of every lane that is not done; what F is there, and what the offset keeps. */
+lanes_inline void lanes_search(lanes_state *q, const double squares[3][LANES], double *t, double *delta,
+                               double *offset_left) {
+  lanes_slope base[LANES], trial[LANES];
+  double steepest[LANES], lean[LANES] = {0}, step_t[LANES], step_d[LANES], try_t[LANES], try_d[LANES];
+  int good[LANES], all;
+  EACH t[l] = delta[l] = 0.0;
+  lanes_plane(q, t, delta, squares, base);
+  EACH {
+    good[l] = q->done[l];
+    steepest[l] = SLOPE * fabs(base[l].dt);
+    lanes_step(q, &base[l], 0.0, &step_t[l], &step_d[l]);
+    offset_left[l] = lanes_offset_left(q, &base[l]);
+  }
+  for (int count = 0; count < TRIALS; count++) {
+    EACH {
+      try_t[l] = good[l] ? t[l] : t[l] + step_t[l];
+      try_d[l] = good[l] ? delta[l] : delta[l] + step_d[l];
+    }
+    lanes_plane(q, try_t, try_d, squares, trial);
+    all = 1;
+    EACH {
+      if (good[l]) continue;
+      if (trial[l].value > base[l].value * (1 + 1e-6)) { /* up: cut where the tangents meet */
+        const double before = base[l].dt * step_t[l] + base[l].db * step_d[l];
+        const double after = trial[l].dt * step_t[l] + trial[l].db * step_d[l];
+        double meet = after > before ? (trial[l].value - after - base[l].value) / (before - after) : 0.5;
+        meet = meet > 0.01 ? (meet < 0.9 ? meet : 0.9) : 0.01;
+        step_t[l] *= meet;
+        step_d[l] *= meet;
+        lean[l] = 1.0;
+        all = 0;
+        continue;
+      }
+      t[l] = try_t[l];
+      delta[l] = try_d[l];
+      base[l] = trial[l];
+      offset_left[l] = lanes_offset_left(q, &base[l]);
+      good[l] = fabs(base[l].dt) <= steepest[l] && offset_left[l] <= 1e-2 * q->tol * base[l].value;
+      all &= good[l];
+      lean[l] = lean[l] > 0.05 ? 0.2 * lean[l] : 0.0;
+      lanes_step(q, &base[l], lean[l], &step_t[l], &step_d[l]);
+    }
+    if (all) break;
+  }
+  EACH q->value[l] = q->done[l] ? q->value[l] : base[l].value;
+}
+
+/* Four sums over the features for every lane, of what `term` says. */
+#define FEATURE_SUMS(count, sums, body)                                                       \
+  do {                                                                                        \
+    memset(sums, 0, (count) * LANES * sizeof(double));                                        \
+    for (int64_t first = 0; first < q->d; first += FLUSH) {                                   \
+      const int64_t end = first + FLUSH < q->d ? first + FLUSH : q->d;                        \
+      lane part[count] = {{0}};                                                               \
+      for (int64_t j = first; j < end; j++) body;                                             \
+      for (int k = 0; k < (count); k++) EACH sums[k][l] += part[k][l];                        \
+    }                                                                                         \
+  } while (0)
+
+lanes_inline void lanes_solve_typed(lanes_state *q, int is_float) {
+  const float floor = 1e-12f * (float)(q->margin * q->margin);
+  double gs_before[LANES] = {0}, offset_left[LANES], t[LANES], delta[LANES];
+  lanes_line(q, q->W, q->W, is_float);
+  const lane start = lanes_load(q->b), least = floor + 0.0f * start;
+  for (int64_t i = 0; i < q->n; i++) {
+    q->m[i] = q->a[i] + start;
+    q->v[i] = lanes_max(q->e[i], least);
+  }
+  lanes_slopes(q);
+  for (int iteration = 0; iteration <= q->max_iter; iteration++) {
+    lanes_gradient(q, is_float);
+    if (iteration % RENEW == 0) lanes_curvature(q, is_float);
+    double sums[2][LANES], squares[4][LANES], slopes[3][LANES];
+    lane beta;
+    mask forward, going;
+    FEATURE_SUMS(2, sums, {
+      const lane S = q->G[j] / q->D[j];
+      part[0] += q->G[j] * S;
+      part[1] += q->G_before[j] * S;
+    });
+    int all = 1;
+    EACH {
+      if (iteration && !q->done[l]) {
+        q->left[l] = 0.5 * SAFETY * sums[0][l] + offset_left[l];
+        q->iterations[l] = iteration;
+        q->done[l] = q->left[l] <= q->tol * q->value[l] || !(sums[0][l] < INFINITY);
+      }
+      all &= q->done[l];
+      const double change = sums[0][l] - sums[1][l];
+      beta[l] = iteration && gs_before[l] > 0 && change > 0 ? (float)(change / gs_before[l]) : 0.0f;
+      gs_before[l] = sums[0][l];
+    }
+    if (all || iteration == q->max_iter) break;
+    FEATURE_SUMS(1, slopes, {
+      q->P[j] = beta * q->P[j] - q->G[j] / q->D[j];
+      part[0] += q->G[j] * q->P[j];
+    });
+    EACH {
+      forward[l] = slopes[0][l] < 0 ? -1 : 0; /* uphill: the gradient alone */
+      going[l] = q->done[l] ? 0 : -1;
+    }
+    FEATURE_SUMS(3, squares, {
+      const lane p = (lane)(going & (mask)lanes_choose(forward, q->P[j], -q->G[j] / q->D[j]));
+      q->P[j] = p;
+      q->G_before[j] = q->G[j];
+      part[0] += q->W[j] * q->W[j];
+      part[1] += q->W[j] * p;
+      part[2] += p * p;
+    });
+    lanes_line(q, q->W, q->P, is_float);
+    lanes_search(q, squares, t, delta, offset_left);
+    const lane step = lanes_load(t), shift = lanes_load(delta);
+    EACH q->b[l] += delta[l];
+    for (int64_t i = 0; i < q->n; i++) {
+      q->m[i] += step * q->a[i] + shift;
+      q->v[i] = lanes_max(q->v[i] + step * (2 * q->c[i] + step * q->e[i]), least);
+    }
+    for (int64_t j = 0; j < q->d; j++) q->W[j] += step * q->P[j];
+    lanes_slopes(q);
+  }
+}
+
+static void lanes_solve(lanes_problem *p) {
+  lane **r = (lane **)p->rows, **c = (lane **)p->columns;
+  lanes_state q = {
+      .n = p->n, .d = p->d, .data = p->data, .indices = p->indices, .indptr = p->indptr,
+      .y = r[0], .s = r[1], .m = r[2], .v = r[3], .a = r[4], .c = r[5], .e = r[6], .dm = r[7], .dv = r[8],
+      .W = c[0], .P = c[1], .G = c[2], .G_before = c[3], .D = c[4],
+      .b = p->b, .value = p->value, .left = p->left, .margin = p->margin, .tol = p->tol,
+      .done = p->done, .iterations = p->iterations,
+      .fit_intercept = p->fit_intercept, .max_iter = p->max_iter};
+  memcpy(&q.kappa, p->kappa, sizeof q.kappa);
+  if (p->is_float) lanes_solve_typed(&q, 1);
+  else lanes_solve_typed(&q, 0);
+}
+
+#pragma GCC pop_options
+
+static int lanes_available(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+
+#else
+static void lanes_solve(lanes_problem *p) { (void)p; }
+static int lanes_available(void) { return 0; }
+#endif
+
+#endif

@@ -1,0 +1,72 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: initializedcheck=False, freethreading_compatible=True
+"""Eight hinge problems under dropout at once, in single precision: see `_lanes.h`."""
+from libc.stdint cimport int32_t, int64_t
+
+import numpy as np
+
+cdef extern from "_lanes.h":
+    ctypedef struct lanes_problem:
+        int64_t n, d
+        const void* data
+        int is_float
+        const int32_t* indices
+        const int32_t* indptr
+        void* rows[9]
+        void* columns[5]
+        float kappa[8]
+        double b[8]
+        double value[8]
+        double left[8]
+        int32_t done[8]
+        int32_t iterations[8]
+        double margin, tol
+        int fit_intercept, max_iter
+    void lanes_solve(lanes_problem* q) noexcept nogil
+    int lanes_available() noexcept nogil
+
+ctypedef fused value_t:
+    float
+    double
+
+LANES = 8
+#: Whether this processor has what the kernel is made for.
+AVAILABLE = bool(lanes_available())
+
+
+def solve(
+    const value_t[::1] data, const int32_t[::1] indices, const int32_t[::1] indptr,
+    const float[:, ::1] y, const float[:, ::1] s, const float[::1] kappa,
+    float[:, ::1] W, double[::1] b, double margin, bint fit_intercept, double tol, int max_iter,
+):
+    """Minimise from (W, b), which end as the solution; F, what is left of it, and iterations, of 8 problems.
+
+    y and s = C·weights are (n, 8), W is (d, 8); lanes without weight are idle.
+    """
+    cdef lanes_problem q
+    cdef Py_ssize_t l
+    cdef float[:, :, ::1] rows = np.empty((7, y.shape[0], 8), dtype=np.float32)
+    cdef float[:, :, ::1] columns = np.zeros((4, W.shape[0], 8), dtype=np.float32)
+    q.n, q.d = y.shape[0], W.shape[0]
+    q.data, q.is_float = &data[0], value_t is float
+    q.indices, q.indptr = &indices[0], &indptr[0]
+    q.rows[0], q.rows[1], q.columns[0] = <void*> &y[0, 0], <void*> &s[0, 0], <void*> &W[0, 0]
+    for l in range(7):
+        q.rows[l + 2] = &rows[l, 0, 0]
+    for l in range(4):
+        q.columns[l + 1] = &columns[l, 0, 0]
+    q.margin, q.tol, q.fit_intercept, q.max_iter = margin, tol, fit_intercept, max_iter
+    for l in range(8):
+        q.kappa[l] = kappa[l]
+        q.b[l] = b[l]
+        q.value[l] = q.left[l] = 0
+        q.done[l] = q.iterations[l] = 0
+    with nogil:
+        lanes_solve(&q)
+    for l in range(8):
+        b[l] = q.b[l]
+    return (
+        np.array([q.value[l] for l in range(8)]),
+        np.array([q.left[l] for l in range(8)]),
+        np.array([q.iterations[l] for l in range(8)]),
+    )
