@@ -169,6 +169,21 @@ def _fit_alone(
         return peak_growth(lambda: model.fit(problem.X, problem.y)), problem.input_bytes
 
 
+def peak_memory_of(load: Callable[[], Problem], model: Any) -> tuple[int, int]:
+    """The same for any estimator, with all threads."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(_fit_model, load, model).result()
+
+
+def _fit_model(load: Callable[[], Problem], model: Any) -> tuple[int, int]:
+    problem = load()
+    few = problem.thin(200)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(few.X, few.y)
+        return peak_growth(lambda: model.fit(problem.X, problem.y)), problem.input_bytes
+
+
 def peak_growth(work: Callable[[], Any]) -> int:
     """Highest memory of this process while `work` runs, less its memory before.
 

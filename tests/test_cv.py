@@ -108,7 +108,9 @@ def test_cv_results_read_like_those_of_grid_search():
     for name in theirs.columns:
         if not name.endswith("time"):
             assert ours[name].dtype == theirs[name].dtype, name
-            assert ours[name].tolist() == pytest.approx(theirs[name].tolist()), name
+            assert ours[name].tolist() == (
+                theirs[name].tolist() if name == "params" else pytest.approx(theirs[name].tolist())
+            )
 
 
 @pytest.mark.parametrize("search", SEARCHES)
@@ -198,10 +200,10 @@ def test_default_grid_reaches_from_nothing_to_overfitting():
         X, y = data(search)
         found = search(noises=[0.3], cv=3).fit(X, y)
         assert len(found.Cs_) == 10
-        assert_allclose(np.diff(np.log10(found.Cs_)), 0.5)
+        assert_allclose(np.diff(np.log10(found.Cs_)), 2 / 3)
         tiny = PLAIN[search](found.Cs_[0], noise=0.3).fit(X, y)
         assert np.std(X @ np.atleast_2d(tiny.coef_).T, axis=0).max() < 0.3
-        assert found.C_ < found.Cs_[-1]
+        assert found.C_ not in found.Cs_[[0, -1]]
     assert DropoutSVCCV().noises == (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
@@ -209,7 +211,7 @@ def test_default_grid_reaches_from_nothing_to_overfitting():
 def test_edges_of_the_grid_are_named_with_the_cure():
     X, y = data(DropoutSVCCV, 2)
     with pytest.warns(GridEdgeWarning, match="largest of the grid.*Extend Cs"):
-        DropoutSVCCV([1e-7, 1e-6], [0.3], cv=3).fit(X, y)
+        DropoutSVCCV([1e-4, 1e-2], [0.3], cv=3).fit(X, y)
     with pytest.warns(GridEdgeWarning, match="lightest of the grid.*Extend noises"):
         DropoutSVCCV([0.1], [0.9, 0.99], cv=3).fit(X, y)
     with warnings.catch_warnings():
@@ -351,8 +353,10 @@ def test_plain_searches_work_around_every_estimator(estimator, tool):
     search = {plain: ours for ours, plain in PLAIN.items()}[estimator]
     X, y = data(search)
     own = {DropoutSVC: {"margin": [0.5, 1.0]}, DropoutSVR: {"epsilon": [0.0, 0.2]}}.get(estimator, {})
-    grid = {"C": [0.01, 0.1], "noise": [0.0, 0.5, Gaussian(0.1), Dropout([0.2] * X.shape[1])], **own}
-    found = [tool(clone(estimator()), grid, cv=3, n_jobs=n).fit(X, y) for n in (1, 2)]
+    X, y = X[:90], y[:90]
+    grid = {"C": [0.01, 0.1], "noise": [0.5, Gaussian(0.1), Dropout([0.2] * X.shape[1])], **own}
+    options = {"random_state": 0} if tool is HalvingGridSearchCV else {}
+    found = [tool(clone(estimator()), grid, cv=3, n_jobs=n, **options).fit(X, y) for n in (1, 2)]
     assert found[0].best_params_ == found[1].best_params_
     assert_array_equal(found[0].predict(X), found[1].predict(X))
     assert clone(found[0].best_estimator_).get_params()["noise"] == found[0].best_params_["noise"]

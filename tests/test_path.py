@@ -48,7 +48,7 @@ def test_every_cell_is_what_fit_finds(estimator, make, solver):
         for j, noise in enumerate(NOISES):
             estimator.set_params(C=C, noise=noise).fit(X, y, weights)
             assert path.objectives[i, j] == pytest.approx(estimator.objective_, rel=1e-5), (C, noise)
-            assert 0 <= path.gaps[i, j]
+            assert path.gaps[i, j] >= 0
             coef = np.atleast_2d(estimator.coef_)
             assert_allclose(path.coefs[i, j], coef, atol=2e-2 * np.abs(coef).max() + 1e-4)
             assert_allclose(path.intercepts[i, j], estimator.intercept_, atol=2e-2)

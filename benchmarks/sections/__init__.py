@@ -16,6 +16,7 @@ from benchmarks.sections import (
     mnist,
     reuters,
     scaling,
+    search,
 )
 
 SECTIONS: dict[str, Callable[[Options], Report]] = {
@@ -28,4 +29,5 @@ SECTIONS: dict[str, Callable[[Options], Report]] = {
     "scaling": scaling.run,
     "memory": memory.run,
     "accuracy": accuracy.run,
+    "search": search.run,
 }

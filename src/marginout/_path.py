@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from numbers import Integral
 from threading import Event
 from typing import Any, NamedTuple
@@ -43,18 +44,18 @@ __all__ = ["RATES", "Path", "path"]
 #: The rates that are tried when nothing is said.
 RATES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 #: At the smallest C of a default grid the scores are about this fraction of the loss's scale.
-NEGLIGIBLE = 0.01
+NEGLIGIBLE = 0.1
 #: Steps of a default grid per power of ten.
-PER_DECADE = 2
+PER_DECADE = 1.5
 #: Columns of a batch: more bring little, and cost memory.
-WIDTH = 20
+WIDTH = 16
 #: Sweeps of dual coordinate descent, or entries swept over, after which a small problem without noise
 #: is given to Newton's method instead.
 SWEEPS, SWEPT = 200, 2_000_000
 #: Arrays of (n_samples + n_features) numbers that a column of a running batch needs, about.
 ARRAYS = 14
 #: Bytes of them that a batch may always take; beyond, a quarter of the input's.
-SPARE = 4_000_000
+SPARE = 16_000_000
 
 
 class Training(NamedTuple):
@@ -148,8 +149,8 @@ def path(
     X : array-like or sparse matrix of shape (n_samples, n_features)
     y : array-like of shape (n_samples,)
     Cs : int or sequence of floats, default=10
-        The values of C, or how many: so many half powers of ten upwards from the C below
-        which w is negligible.
+        The values of C, or how many: upwards from the C below which w is negligible, three
+        to every two powers of ten.
     noises : sequence of floats or noise models, default=(0, 0.1, ..., 0.9, 0.95)
         Dropout rates, or models from :mod:`marginout.noise`.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -376,6 +377,8 @@ def walk(problem: Problem, Cs: Array, models: list[Noise], visit: Visit, n_jobs:
     Every batch is one thread's work, whatever n_jobs is: the solutions do not depend on it.
     """
     stop = Event()
+    if n_jobs is not None and (not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0):
+        raise ValueError(f"n_jobs={n_jobs!r} must be None or a whole number other than 0.")
 
     def run(chain: Chain) -> None:
         with _pools().limit(limits=1):
@@ -395,8 +398,9 @@ def walk(problem: Problem, Cs: Array, models: list[Noise], visit: Visit, n_jobs:
             raise
 
 
+@lru_cache(maxsize=1)
 def _pools() -> ThreadpoolController:
-    return ThreadpoolController()
+    return ThreadpoolController()  # looking for the pools takes longer than a small search
 
 
 def _chains(problem: Problem, models: list[Noise]) -> list[Chain]:
@@ -444,7 +448,7 @@ def _steps(
         [np.broadcast_to(t.weights, (len(Y), k)) for t, k in zip(trainings, widths, strict=True)]
     )
     design: Any = SharedDesign(chain.design, np.repeat(chain.factors, widths))
-    alone = len(set(chain.factors)) == 1
+    alone = set(chain.factors) == {1.0}
     W, b = np.zeros((chain.design.d, len(Y[0]))), np.zeros(len(Y[0]))
     start = W, b
     solve = _Solver(problem, stop)
@@ -474,14 +478,14 @@ def _steps(
 class _Solver:
     """The solver of a chain. Without noise it starts from the dual variables of the C before.
 
-    Those of a plain SVM keep their place in the box as C grows: scaled with C, they are still
-    balanced, and most of them are right.
+    Those of a plain SVM at the bound stay there as C grows, those inside move little: where the
+    classes can be separated, not at all.
     """
 
     def __init__(self, problem: Problem, stop: Event) -> None:
         self._problem = problem
         self._options: dict[str, Any] = {"tol": problem.tol, "monitor": lambda *_: stop.is_set()}
-        self._alphas: Array | None = None
+        self._before: tuple[Array, Array] | None = None  # the last weights and dual variables
 
     def __call__(self, objective: Objective, W: Array, b: Array) -> Result:
         most = self._problem.max_iter
@@ -490,11 +494,14 @@ class _Solver:
                 return lanes.solve(objective, W, b, max_iter=most, **self._options)
             return choose(self._problem.solver, objective)(objective, W, b, max_iter=most, **self._options)
         weights = np.broadcast_to(objective.weights, objective.Y.shape)
-        beta = np.zeros_like(objective.Y) if self._alphas is None else self._alphas * weights
+        beta = np.zeros_like(objective.Y)
+        if self._before is not None:
+            lighter, last = self._before
+            beta = np.where(np.abs(last) > 0.999 * lighter, np.sign(last) * weights, last)
         small = newton.suits(objective)
         sweeps = max(SWEEPS, SWEPT // objective.design.nnz) if small else most
         result = dual.solve(objective, W, b, max_iter=sweeps, beta=beta, **self._options)
-        self._alphas = np.divide(beta, weights, out=np.zeros_like(beta), where=weights > 0)
+        self._before = weights, beta
         late = np.flatnonzero(~result.converged)
         if late.size and small:  # features of very different size, probably
             exact = newton.solve(objective.select(late), W[:, late], b[late], max_iter=most, **self._options)

@@ -354,8 +354,8 @@ class DropoutSVCCV(Search, DropoutSVC):
     Parameters
     ----------
     Cs : int or sequence of floats, default=10
-        The values of C, or how many: so many half powers of ten upwards from the C below
-        which w is negligible.
+        The values of C, or how many: upwards from the C below which w is negligible, three
+        to every two powers of ten.
     noises : sequence of floats or noise models, default=(0, 0.1, ..., 0.9, 0.95)
         Dropout rates, or models from :mod:`marginout.noise`, or both.
     cv : int, splitter, iterable of splits or None, default=None
@@ -482,8 +482,8 @@ class DropoutLogisticRegressionCV(Search, DropoutLogisticRegression):
     Parameters
     ----------
     Cs : int or sequence of floats, default=10
-        The values of C, or how many: so many half powers of ten upwards from the C below
-        which w is negligible.
+        The values of C, or how many: upwards from the C below which w is negligible, three
+        to every two powers of ten.
     noises : sequence of floats or noise models, default=(0, 0.1, ..., 0.9, 0.95)
         Dropout rates, or models from :mod:`marginout.noise`, or both.
     cv : int, splitter, iterable of splits or None, default=None
@@ -605,8 +605,8 @@ class DropoutSVRCV(Search, DropoutSVR):
     Parameters
     ----------
     Cs : int or sequence of floats, default=10
-        The values of C, or how many: so many half powers of ten upwards from the C below
-        which w is negligible.
+        The values of C, or how many: upwards from the C below which w is negligible, three
+        to every two powers of ten.
     noises : sequence of floats or noise models, default=(0, 0.1, ..., 0.9, 0.95)
         Dropout rates, or models from :mod:`marginout.noise`, or both.
     cv : int, splitter, iterable of splits or None, default=None

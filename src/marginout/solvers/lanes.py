@@ -30,7 +30,11 @@ def suits(objective: Objective, tol: float) -> bool:
     """Whether this solver knows the problems."""
     design: Any = objective.design
     design = getattr(design, "base", design)
-    if not _lanes.AVAILABLE or tol < FINEST or not (isinstance(objective.loss, Hinge) and objective.loss.bound):
+    if (
+        not _lanes.AVAILABLE
+        or tol < FINEST
+        or not (isinstance(objective.loss, Hinge) and objective.loss.bound)
+    ):
         return False
     if design.noiseless or design.power != 2 or len(design.rows) != 3 or np.any(design.scale != 1.0):
         return False
@@ -63,8 +67,9 @@ def solve(
 
 def _solve_lanes(objective: Objective, own: slice, result: Result, tol: float, max_iter: int) -> None:
     """Sets: the columns `own` of the result."""
-    design: Any = objective.design
-    base = getattr(design, "base", design)
+    design, loss = objective.design, objective.loss
+    assert isinstance(loss, Hinge)
+    base: Any = getattr(design, "base", design)
     count = own.stop - own.start
 
     def lanes(values: Array) -> Any:
@@ -79,7 +84,7 @@ def _solve_lanes(objective: Objective, own: slice, result: Result, tol: float, m
     b[:count] = result.b[own]
     value, left, iterations = _lanes.solve(
         *base.rows, lanes(objective.Y[:, own]), lanes(weights), kappa, W, b,
-        objective.loss.margin, objective.fit_intercept, tol, max_iter,
+        loss.margin, objective.fit_intercept, tol, max_iter,
     )  # fmt: skip
     done = (left <= tol * value) & np.isfinite(value) & np.isfinite(W).all(axis=0)
     result.value[own], result.gap[own] = value[:count], left[:count]

@@ -1,0 +1,92 @@
+"""Eight problems at once in single precision: the optimum that double precision finds, to the tolerance."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+
+from marginout._design import make_design
+from marginout._kernels import _lanes
+from marginout._objective import Objective
+from marginout._path import SharedDesign, SharedObjective
+from marginout.losses import Hinge, Logistic
+from marginout.noise import Deletion, Dropout, Gaussian
+from marginout.solvers import lanes, ncg
+
+pytestmark = pytest.mark.skipif(not _lanes.AVAILABLE, reason="made for processors with AVX2 and FMA")
+
+
+def problem(n=300, d=80, K=11, dtype=np.float64, margin=1.0, fit_intercept=True, seed=0):
+    """K problems with rates, weights and left-out rows of their own."""
+    rng = np.random.default_rng(seed)
+    X = sp.random_array((n, d), density=0.2, format="csr", rng=rng, data_sampler=rng.exponential)
+    X = X.astype(dtype)
+    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    scores = X @ rng.normal(size=(d, K)) + rng.normal(size=(n, K))
+    Y = np.where(scores > 0.3, 1.0, -1.0)
+    weights = rng.random((n, K)) * (rng.random((n, K)) < 0.8)
+    rates = np.linspace(0.1, 0.9, K)
+    design = SharedDesign(make_design(X, Dropout(0.5)), rates / (1 - rates))
+    return SharedObjective(design, Hinge(margin), Y, weights, fit_intercept), rng.normal(size=(d, K)) / 10
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("margin", [0.5, 1.0])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("K", [1, 8, 11])
+def test_reaches_the_optimum(K, fit_intercept, margin, dtype):
+    objective, W = problem(K=K, fit_intercept=fit_intercept, margin=margin, dtype=dtype)
+    assert lanes.suits(objective, 1e-3)
+    exact = ncg.solve(objective, W, np.zeros(K), tol=1e-9, max_iter=2000)
+    found = lanes.solve(objective, W, np.zeros(K), tol=1e-3, max_iter=1000)
+    assert found.converged.all()
+    value = objective.point(found.W, found.b).value
+    assert_allclose(found.value, value, rtol=1e-5)  # F is what it says, in double precision
+    assert np.all(value <= exact.value * (1 + 1e-3))
+    if not fit_intercept:
+        assert not found.b.any()
+
+
+def test_a_finer_tolerance_comes_closer():
+    objective, W = problem()
+    exact = ncg.solve(objective, W, np.zeros(11), tol=1e-9, max_iter=2000).value
+    coarse, fine = (lanes.solve(objective, W, np.zeros(11), tol=tol, max_iter=1000) for tol in (3e-2, 3e-4))
+    assert np.max(fine.value / exact - 1) < 1e-4 < np.max(coarse.value / exact - 1)
+
+
+def test_knows_what_it_does_not_know():
+    objective, _ = problem(K=2)
+    X, Y, weights = objective.design.base.X, objective.Y, objective.weights
+
+    def make(X=X, noise=None, loss=None, weights=weights):
+        design = make_design(X, noise or Dropout(0.3))
+        return Objective(design, loss or Hinge(), Y, weights, True)
+
+    wide = X.copy()
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    assert lanes.suits(make(), 1e-3)
+    assert not lanes.suits(make(), 1e-5)
+    others = [
+        make(X.toarray()),
+        make(wide),
+        make(1e13 * X),
+        make(noise=Gaussian(0.1)),
+        make(noise=Deletion(0.1)),
+        make(noise=Dropout(0.0)),
+        make(noise=Dropout(np.linspace(0, 0.5, X.shape[1]))),
+        make(loss=Logistic()),
+        make(loss=Hinge(expectation="gaussian")),
+        make(weights=1e13 * weights),
+    ]
+    assert not any(lanes.suits(other, 1e-3) for other in others)
+
+
+def test_what_it_cannot_finish_is_left_to_ncg(monkeypatch):
+    objective, W = problem(K=9)
+    monkeypatch.setattr(lanes, "MOST", 1)
+    found = lanes.solve(objective, W, np.zeros(9), tol=1e-3, max_iter=1000)
+    exact = ncg.solve(objective, W, np.zeros(9), tol=1e-3, max_iter=1000)
+    assert found.converged.all()
+    assert_allclose(found.value, exact.value, rtol=2e-3)
