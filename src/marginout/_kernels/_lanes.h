@@ -24,6 +24,7 @@
 #define TERMS 9
 #define TRIALS 40
 #define RENEW 6
+#define REFRESH 12
 #define SLOPE 0.25
 #define LONGEST 10.0
 #define SAFETY 4.0
@@ -260,7 +261,7 @@ lanes_inline void lanes_search(lanes_state *q, const double squares[3][LANES], d
   EACH q->value[l] = q->done[l] ? q->value[l] : base[l].value;
 }
 
-/* Four sums over the features for every lane, of what `term` says. */
+/* Sums over the features for every lane; `body` adds feature j's terms to `part`. */
 #define FEATURE_SUMS(count, sums, body)                                                       \
   do {                                                                                        \
     memset(sums, 0, (count) * LANES * sizeof(double));                                        \
@@ -272,15 +273,21 @@ lanes_inline void lanes_search(lanes_state *q, const double squares[3][LANES], d
     }                                                                                         \
   } while (0)
 
+/* Means and variances from X: on the way they are only updated. */
+lanes_inline void lanes_moments(lanes_state *q, int is_float) {
+  const float floor = 1e-12f * (float)(q->margin * q->margin);
+  const lane offset = lanes_load(q->b), least = floor + 0.0f * offset;
+  lanes_line(q, q->W, q->W, is_float);
+  for (int64_t i = 0; i < q->n; i++) {
+    q->m[i] = q->a[i] + offset;
+    q->v[i] = lanes_max(q->e[i], least);
+  }
+}
+
 lanes_inline void lanes_solve_typed(lanes_state *q, int is_float) {
   const float floor = 1e-12f * (float)(q->margin * q->margin);
   double gs_before[LANES] = {0}, offset_left[LANES], t[LANES], delta[LANES];
-  lanes_line(q, q->W, q->W, is_float);
-  const lane start = lanes_load(q->b), least = floor + 0.0f * start;
-  for (int64_t i = 0; i < q->n; i++) {
-    q->m[i] = q->a[i] + start;
-    q->v[i] = lanes_max(q->e[i], least);
-  }
+  lanes_moments(q, is_float);
   lanes_slopes(q);
   for (int iteration = 0; iteration <= q->max_iter; iteration++) {
     lanes_gradient(q, is_float);
@@ -324,13 +331,14 @@ lanes_inline void lanes_solve_typed(lanes_state *q, int is_float) {
     });
     lanes_line(q, q->W, q->P, is_float);
     lanes_search(q, squares, t, delta, offset_left);
-    const lane step = lanes_load(t), shift = lanes_load(delta);
+    const lane step = lanes_load(t), shift = lanes_load(delta), least = floor + 0.0f * step;
     EACH q->b[l] += delta[l];
     for (int64_t i = 0; i < q->n; i++) {
       q->m[i] += step * q->a[i] + shift;
       q->v[i] = lanes_max(q->v[i] + step * (2 * q->c[i] + step * q->e[i]), least);
     }
     for (int64_t j = 0; j < q->d; j++) q->W[j] += step * q->P[j];
+    if ((iteration + 1) % REFRESH == 0) lanes_moments(q, is_float);
     lanes_slopes(q);
   }
 }
