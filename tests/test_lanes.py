@@ -43,7 +43,7 @@ def test_reaches_the_optimum(K, fit_intercept, margin, dtype):
     found = lanes.solve(objective, W, np.zeros(K), tol=1e-3, max_iter=1000)
     assert found.converged.all()
     value = objective.point(found.W, found.b).value
-    # F in double precision: from a start this poor, updates in single precision lose a tenth of the tolerance.
+    # In double precision: from a start this poor, single precision loses a tenth of the tolerance.
     assert_allclose(found.value, value, rtol=1e-4)
     assert np.all(value <= exact.value * (1 + 1e-3))
     if not fit_intercept:
