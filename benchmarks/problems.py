@@ -61,6 +61,13 @@ def reuters() -> Problem:
     return _known_classes(_split("reuters", X, z["y"], z["split"] == 0))
 
 
+def newsgroups() -> Problem:
+    """20 newsgroups, log counts of 17,576 words, rows of length one; 11,314 posts to train on."""
+    X, z = _csr("newsgroups20_bow.npz")
+    np.log1p(X.data, out=X.data)
+    return _split("20 newsgroups", normalize(X), z["y"], z["split"] == 0)
+
+
 def mnist() -> Problem:
     """60,000 + 10,000 digits of 784 pixels in [0, 1], dense float32."""
     with np.load(_file("mnist.npz")) as z:

@@ -10,6 +10,7 @@ from benchmarks.sections import (
     accuracy,
     amazon,
     bundled,
+    choice,
     explicit,
     hotel,
     memory,
@@ -30,4 +31,5 @@ SECTIONS: dict[str, Callable[[Options], Report]] = {
     "memory": memory.run,
     "accuracy": accuracy.run,
     "search": search.run,
+    "choice": choice.run,
 }
