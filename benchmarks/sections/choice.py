@@ -1,4 +1,4 @@
-"""Test errors with C and the rate chosen by DropoutSVCCV on the training data alone, beside a tuned LinearSVC."""
+"""Test errors with C and the rate chosen by DropoutSVCCV on the training data, beside a tuned LinearSVC."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PLAIN, OURS = "GridSearchCV(LinearSVC)", "DropoutSVCCV"
 
 
 def run(options: Options) -> Report:
-    """The same five folds and values of C for both, all cores; the time is that of the search with its refit."""
+    """The same five folds and values of C for both, all cores; the time is that of search and refit."""
     report = Report()
     amazon: list[Callable[[], Problem]] = [partial(problems.amazon, name) for name in problems.DOMAINS]
     for load in options.few(amazon):

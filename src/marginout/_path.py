@@ -53,8 +53,8 @@ WIDTH = 16
 #: is given to Newton's method instead.
 SWEEPS, SWEPT = 200, 2_000_000
 #: Arrays of (n_samples + n_features) numbers that a column of a running batch needs, about.
-ARRAYS = 14
-#: Bytes of them that a batch may always take; beyond, a quarter of the input's.
+ARRAYS = 8
+#: Bytes of them that a batch may always take; beyond, half of the input's.
 SPARE = 16_000_000
 
 
@@ -433,7 +433,7 @@ def _width(problem: Problem) -> int:
     X = problem.X
     size = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes if hasattr(X, "indptr") else X.nbytes
     column = 8 * ARRAYS * sum(X.shape)
-    return int(min(WIDTH, max(1, max(SPARE, size // 4) // column)))
+    return int(min(WIDTH, max(1, max(SPARE, size // 2) // column)))
 
 
 def _steps(
