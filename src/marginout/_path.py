@@ -268,8 +268,10 @@ def pose(
 ) -> tuple[Problem, NDArray[Any] | None, float]:
     """The problem of an estimator on validated data, its classes, and what its offsets are counted from.
 
-    `rows` holds the training rows of every training set; none of them is copied.
+    `rows` holds the training rows of every training set; none of them is copied. X is stored as a
+    design stores it, once for all noises.
     """
+    X = make_design(X, resolve(0.0)).X
     classes, centre = None, 0.0
     estimator = clone(estimator)
     if is_classifier(estimator):

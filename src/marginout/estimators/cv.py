@@ -106,7 +106,7 @@ class Search(DropoutLinearModel):
             loose = LOOSE if X.size > FEW else 1.0
             problem, classes, centre = pose(model, X, y, weights, [train for train, _ in folds], loose)
             Cs = check_Cs(self.Cs, problem)
-            score = Scorer(self.scoring, model, problem, y, sample_weight, folds, classes, centre)
+            score = Scorer(self.scoring, model, problem, X, y, sample_weight, folds, classes, centre)
             task = FitTask(self, len(folds) * len(Cs) * len(noises), X, y)
             outcome = _search(problem, Cs, models, score, self.n_jobs, verbose, task)
             if classes is not None:
@@ -280,6 +280,7 @@ class Scorer:
         scoring: Any,
         model: Any,
         problem: Problem,
+        X: Any,
         y: Any,
         sample_weight: Any,
         folds: list[tuple[Rows, Rows]],
@@ -287,8 +288,8 @@ class Scorer:
         centre: float,
     ) -> None:
         self._scorer = None if scoring is None else check_scoring(model, scoring)
-        self._model, self._problem, self._y = model, problem, y
-        self._weights = None if sample_weight is None else check_sample_weight(sample_weight, problem.X)
+        self._model, self._problem, self._X, self._y = model, problem, X, y
+        self._weights = None if sample_weight is None else check_sample_weight(sample_weight, X)
         self._tests = [test for _, test in folds]
         self._classes, self._centre = classes, centre
         self._weighted = self._weights is not None
@@ -330,8 +331,8 @@ class Scorer:
             model.classes_ = self._classes if len(self._classes) == 2 else self._classes[present]
             last = slice(-1, None) if len(model.classes_) == 2 else slice(None)
             model.coef_, model.intercept_ = coef[last], intercept[last]
-        model.n_features_in_ = self._problem.X.shape[1]
-        X, y = self._problem.X[test], self._y[test]
+        model.n_features_in_ = self._X.shape[1]
+        X, y = self._X[test], self._y[test]
         assert self._scorer is not None
         if self._weighted and self._weights is not None:
             try:
