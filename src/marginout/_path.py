@@ -33,7 +33,7 @@ from threadpoolctl import ThreadpoolController
 
 from marginout._design import Design, make_design
 from marginout._objective import Array, Objective
-from marginout._validation import check_count, check_features, check_real, check_sample_weight
+from marginout._validation import check_count, check_features, check_flag, check_real, check_sample_weight
 from marginout.estimators._base import TOL_UNIT, DropoutLinearModel, check_targets, encode
 from marginout.losses import Loss
 from marginout.noise import Noise, resolve
@@ -274,6 +274,7 @@ def pose(
     X = make_design(X, resolve(0.0)).X
     classes, centre = None, 0.0
     estimator = clone(estimator)
+    check_flag("fit_intercept", estimator.fit_intercept)
     if is_classifier(estimator):
         check_classification_targets(y)
         classes, labels, Y = encode(y, weights)
@@ -488,6 +489,7 @@ class _Solver:
         self._problem = problem
         self._options: dict[str, Any] = {"tol": problem.tol, "monitor": lambda *_: stop.is_set()}
         self._before: tuple[Array, Array] | None = None  # the last weights and dual variables
+        self._look = dual.FIRST_LOOK  # a look at the gap costs as much as some sweeps: not too soon
 
     def __call__(self, objective: Objective, W: Array, b: Array) -> Result:
         most = self._problem.max_iter
@@ -502,8 +504,9 @@ class _Solver:
             beta = np.where(np.abs(last) > 0.999 * lighter, np.sign(last) * weights, last)
         small = newton.suits(objective)
         sweeps = max(SWEEPS, SWEPT // objective.design.nnz) if small else most
-        result = dual.solve(objective, W, b, max_iter=sweeps, beta=beta, **self._options)
+        result = dual.solve(objective, W, b, max_iter=sweeps, beta=beta, look=self._look, **self._options)
         self._before = weights, beta
+        self._look = max(dual.FIRST_LOOK, min(2 * result.n_iter // 3, sweeps))
         late = np.flatnonzero(~result.converged)
         if late.size and small:  # features of very different size, probably
             exact = newton.solve(objective.select(late), W[:, late], b[late], max_iter=most, **self._options)

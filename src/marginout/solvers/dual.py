@@ -34,10 +34,12 @@ def solve(
     max_iter: int,
     monitor: Monitor | None = None,
     beta: Array | None = None,
+    look: int = FIRST_LOOK,
 ) -> Result:
     """Minimise all K problems, a thread to a problem; a warm start sets the offsets only.
 
     `beta`, (n, K), holds dual variables to start from as well, and those of the solution in the end.
+    `look` is the number of sweeps before the first look at the duality gap.
     """
     design, K = objective.design, objective.K
     progress = Progress(objective, tol, max_iter, monitor)
@@ -50,7 +52,7 @@ def solve(
         for k, descent in enumerate(descents):
             descent.begin(beta[:, k], duals[:, k])
     everyone, kept = descents, beta
-    sweeps, look = 0, FIRST_LOOK
+    sweeps = 0
     with ThreadPoolExecutor(design.threads(design.nnz * K)) as pool:
         while True:
             count = min(look, max_iter) - sweeps
