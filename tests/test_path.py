@@ -11,7 +11,7 @@ from sklearn.preprocessing import scale
 
 import marginout
 from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVCCV, DropoutSVR
-from marginout.noise import Deletion, Dropout, Gaussian, Poisson
+from marginout.noise import BitSwap, Deletion, Dropout, Gaussian, Poisson
 
 CS = [0.003, 0.1, 1.0]
 NOISES = [0.0, 0.05, 0.5, 0.9, Gaussian(0.2), Deletion(0.4), Deletion(0.7), Poisson(), Dropout([0.3] * 12)]
@@ -62,6 +62,18 @@ def test_threads_change_nothing_and_order_does_not_matter():
     mixed = marginout.path(DropoutSVC(), X, y, Cs=CS[::-1], noises=[0.8, 0.0, 0.2])
     assert_array_equal(mixed.Cs, CS)
     assert_array_equal(mixed.coefs, one.coefs)
+
+
+def test_noise_that_moves_the_mean():
+    X, y = data(DropoutSVC())
+    X = (X > 0.5).astype(float)
+    noises = [0.3, BitSwap(0.1), BitSwap(0.3)]
+    path = marginout.path(DropoutSVC(tol=1e-7), X, y, Cs=CS, noises=noises)
+    for j, noise in enumerate(noises):
+        model = DropoutSVC(CS[1], noise=noise, tol=1e-7).fit(X, y)
+        assert_allclose(path.intercepts[1, j], model.intercept_, atol=1e-2)
+    with pytest.raises(ValueError, match="fit_intercept=False must be True"):
+        marginout.path(DropoutSVC(fit_intercept=False), X, y, Cs=CS, noises=noises)
 
 
 def test_the_estimator_is_left_alone():

@@ -385,10 +385,11 @@ def walk(problem: Problem, Cs: Array, models: list[Noise], visit: Visit, n_jobs:
 
     def run(chain: Chain) -> None:
         with _pools().limit(limits=1):
-            for parts, solution in _steps(problem, Cs, chain, stop):
+            for parts, solution in _steps(problem, Cs, chain, shifts, stop):
                 visit(parts, solution)
 
     chains = _chains(problem, models)
+    shifts = [_shift(problem, model) for model in models]
     with ThreadPoolExecutor(min(effective_n_jobs(n_jobs), len(chains))) as pool:
         futures = [pool.submit(run, chain) for chain in chains]
         try:
@@ -399,6 +400,14 @@ def walk(problem: Problem, Cs: Array, models: list[Noise], visit: Visit, n_jobs:
             for future in futures:
                 future.cancel()
             raise
+
+
+def _shift(problem: Problem, model: Noise) -> Array:
+    """The constant part of the noisy features' mean: the solvers' offset contains w·shift."""
+    shift = model.shift(problem.X.shape[1])
+    if shift.any() and not problem.fit_intercept:
+        raise ValueError(f"{model!r} moves all features by a constant: fit_intercept=False must be True.")
+    return shift
 
 
 @lru_cache(maxsize=1)
@@ -440,7 +449,7 @@ def _width(problem: Problem) -> int:
 
 
 def _steps(
-    problem: Problem, Cs: Array, chain: Chain, stop: Event
+    problem: Problem, Cs: Array, chain: Chain, shifts: list[Array], stop: Event
 ) -> Iterator[tuple[list[Part], tuple[Array, Array]]]:
     """The solutions of a batch, from the smallest C to the largest."""
     trainings = [problem.trainings[f] for _, f in chain.pairs]
@@ -468,14 +477,26 @@ def _steps(
         W, b = result.W, result.b
         seconds = (time.perf_counter() - begin) / len(chain.pairs)
         parts = []
+        clean = b.copy()  # for examples without noise
         for (j, f), low, high in zip(chain.pairs, edges[:-1], edges[1:], strict=True):
             own = slice(low, high)
+            if shifts[j].any():
+                clean[own] -= shifts[j] @ W[:, own]
             done = bool(result.converged[own].all())
             part = Part(
-                i, j, f, W[:, own], b[own], result.value[own], result.gap[own], done, result.n_iter, seconds
+                i,
+                j,
+                f,
+                W[:, own],
+                clean[own],
+                result.value[own],
+                result.gap[own],
+                done,
+                result.n_iter,
+                seconds,
             )
             parts.append(part)
-        yield parts, (W, b)
+        yield parts, (W, clean)
 
 
 class _Solver:
