@@ -294,8 +294,8 @@ def pose(
         present = np.bincount(labels, own, len(classes)) > 0
         if np.count_nonzero(present) < 2:
             raise ValueError(
-                f"A training set of cv holds one class only ({classes[present].tolist()[0]!r}): use a splitter that "
-                "keeps all classes in every fold, such as StratifiedKFold, or fewer folds."
+                f"A training set of cv holds one class only ({classes[present].tolist()[0]!r}): use a "
+                "splitter that keeps all classes in every fold, such as StratifiedKFold, or fewer folds."
             )
         columns = np.flatnonzero(present) if len(classes) > 2 else np.arange(1)
         trainings.append(Training(columns, _weigh(estimator, classes, labels, Y, own, columns)))
