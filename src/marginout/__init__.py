@@ -5,6 +5,7 @@ from importlib.metadata import version
 from marginout import losses, noise, robustness
 from marginout.estimators.explicit import ExplicitCorruptionClassifier, ExplicitCorruptionRegressor
 from marginout.estimators.fdrop import FeatureDeletionSVC
+from marginout.estimators.latent import LatentDropoutLogisticRegression, LatentDropoutSVC, LatentDropoutSVR
 from marginout.estimators.logistic import DropoutLogisticRegression
 from marginout.estimators.mcf import MCFClassifier, MCFRegressor
 from marginout.estimators.svm import DropoutSVC, DropoutSVR
@@ -19,6 +20,9 @@ __all__ = [
     "ExplicitCorruptionClassifier",
     "ExplicitCorruptionRegressor",
     "FeatureDeletionSVC",
+    "LatentDropoutLogisticRegression",
+    "LatentDropoutSVC",
+    "LatentDropoutSVR",
     "MCFClassifier",
     "MCFRegressor",
     "losses",
