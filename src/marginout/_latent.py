@@ -128,9 +128,9 @@ class CsrBlock(Block):
 
     def __init__(self, objective: LatentObjective, rows: slice, alpha: Array) -> None:
         super().__init__(objective, rows, alpha)
-        self._rows = *objective.design.rows, rows.start, rows.stop, self.kappa, self.square
-        indptr = objective.design.rows[2]
-        self._nnz = int(indptr[rows.stop] - indptr[rows.start])
+        csr: Any = objective.design.rows
+        self._rows: Any = (*csr, rows.start, rows.stop, self.kappa, self.square)
+        self._nnz = int(csr[2][rows.stop] - csr[2][rows.start])
         self._none = np.zeros((1, 1)), np.zeros((1, 1, 1))
 
     def inputs(self, variance: bool) -> tuple[Array, Array]:
@@ -268,8 +268,9 @@ class LatentObjective:
         mean, spread = self._feature_moments()
         alpha = rng.standard_normal((self.design.d, n_hidden)) / (np.sqrt(spread.sum()) or 1.0)
         a = -(mean @ alpha) if self.fit_intercept else np.zeros(n_hidden)
-        P = self.Y.shape[1]
-        return Net(alpha, a, np.zeros((n_hidden, P)), np.zeros(P))
+        W = np.zeros((n_hidden, self.Y.shape[1]))
+        b = np.sum(self.weights * self.Y, axis=0) / np.sum(self.weights + 0 * self.Y, axis=0)
+        return Net(alpha, a, W, b if self.fit_intercept else 0 * b)
 
     def scales(self, net: Net) -> Net:
         """Roots of typical curvatures in each parameter: units that suit a step."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -27,6 +28,8 @@ from marginout.solvers.latent import SOLVERS, LatentResult
 
 Array = NDArray[np.float64]
 
+#: Entries of data that are small.
+MERGED_ENTRIES = 100_000
 #: Entries of the hidden activations that are held at a time for scores.
 BLOCK_ENTRIES = 1_000_000
 
@@ -70,6 +73,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         Sets: known, hidden_coef_, hidden_intercept_, coef_, intercept_, n_iter_, objective_,
         objective_history_, all of them at the end.
         """
+        X, Y, weights = merge_examples(X, Y, weights)
         tol, max_iter = check_real("tol", self.tol, above=0), check_count("max_iter", self.max_iter, 1)
         verbose = check_count("verbose", self.verbose, 0)
         solver = check_option("solver", self.solver, ["auto", *SOLVERS])
@@ -266,6 +270,24 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def merge_examples(X: Any, Y: Array, weights: Array) -> tuple[Any, Array, Array]:
+    """Small data with equal examples merged, their weights added, and in an order of its own.
+
+    F is not convex, so rounding can decide which minimum is found. Where it costs nothing, an
+    example that is given twice is an example of double weight to the last bit.
+    """
+    n, d = X.shape
+    if n * d > MERGED_ENTRIES:
+        return X, Y, weights
+    table = np.column_stack([X.toarray() if sp.issparse(X) else X, Y])
+    some = weights.any(axis=1)
+    table, which = np.unique(table[some], axis=0, return_inverse=True)
+    merged = np.zeros((len(table), weights.shape[1]))
+    np.add.at(merged, which.ravel(), weights[some])
+    rows = np.ascontiguousarray(table[:, :d], dtype=X.dtype)
+    return sp.csr_array(rows) if sp.issparse(X) else rows, np.ascontiguousarray(table[:, d:]), merged
 
 
 def _total_history(results: list[LatentResult]) -> Array:
@@ -683,3 +705,11 @@ class LatentDropoutSVR(LatentModel, DropoutRegressor):
         epsilon = check_real("epsilon", self.epsilon, least=0)
         expectation = check_option("expectation", self.expectation, ["bound", "gaussian"])
         return EpsilonInsensitive(epsilon, expectation, scale=float(np.ptp(Y)) or 1.0)
+
+    def _minimize(self, X: Any, y: Any, Y: Array, weights: Array, known: dict[str, Any], start: bool) -> None:
+        # Targets are counted from the middle of their range: no rounding, and no say for the
+        # number of times that an example is given.
+        if self.fit_intercept:
+            some = y[weights[:, 0] > 0]
+            self._centre = float(0.5 * some.min() + 0.5 * some.max())
+        super()._minimize(X, y, (y - self._centre)[:, None], weights, known, start)

@@ -82,8 +82,9 @@ def joint(
     """L-BFGS over all parameters."""
     result = LatentResult(net, np.inf)
     if objective.loss.kinked:
-        for rounding in ROUNDINGS:
-            _lbfgs(objective.rounded(rounding), result, tol, max_iter // 3, monitor)
+        for stage, rounding in enumerate(ROUNDINGS, 1):
+            last = stage * max_iter // (len(ROUNDINGS) + 1)
+            _lbfgs(objective.rounded(rounding), result, 10 * tol, last, monitor)
             if result.stopped:
                 return result
     _lbfgs(objective, result, tol, max_iter, monitor)
