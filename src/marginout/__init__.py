@@ -9,7 +9,7 @@ from marginout.estimators.latent import LatentDropoutLogisticRegression, LatentD
 from marginout.estimators.logistic import DropoutLogisticRegression
 from marginout.estimators.mcf import MCFClassifier, MCFRegressor
 from marginout.estimators.svm import DropoutSVC, DropoutSVR
-from marginout.plotting import DeletionCurveDisplay
+from marginout.plotting import DeletionCurveDisplay, HiddenUnitsDisplay
 
 __version__ = version("marginout")
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "ExplicitCorruptionClassifier",
     "ExplicitCorruptionRegressor",
     "FeatureDeletionSVC",
+    "HiddenUnitsDisplay",
     "LatentDropoutLogisticRegression",
     "LatentDropoutSVC",
     "LatentDropoutSVR",

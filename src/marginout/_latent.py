@@ -128,9 +128,9 @@ class CsrBlock(Block):
 
     def __init__(self, objective: LatentObjective, rows: slice, alpha: Array) -> None:
         super().__init__(objective, rows, alpha)
-        csr: Any = objective.design.rows
-        self._rows: Any = (*csr, rows.start, rows.stop, self.kappa, self.square)
-        self._nnz = int(csr[2][rows.stop] - csr[2][rows.start])
+        data, indices, indptr = objective.design.rows
+        self._rows = data, indices, indptr, rows.start, rows.stop, self.kappa, self.square
+        self._nnz = int(indptr[rows.stop] - indptr[rows.start])
         self._none = np.zeros((1, 1)), np.zeros((1, 1, 1))
 
     def inputs(self, variance: bool) -> tuple[Array, Array]:
@@ -269,7 +269,7 @@ class LatentObjective:
         alpha = rng.standard_normal((self.design.d, n_hidden)) / (np.sqrt(spread.sum()) or 1.0)
         a = -(mean @ alpha) if self.fit_intercept else np.zeros(n_hidden)
         W = np.zeros((n_hidden, self.Y.shape[1]))
-        b = np.sum(self.weights * self.Y, axis=0) / np.sum(self.weights + 0 * self.Y, axis=0)
+        b = np.sum(self.weights / self.weights.sum(axis=0) * self.Y, axis=0)
         return Net(alpha, a, W, b if self.fit_intercept else 0 * b)
 
     def scales(self, net: Net) -> Net:
@@ -286,8 +286,8 @@ class LatentObjective:
 
     def _feature_moments(self) -> tuple[Array, Array]:
         """Weighted mean of every feature, and its variance with that of the noise."""
-        s = self.weights.sum(axis=1, keepdims=True)
-        s = s / s.sum()
+        s = self.weights / self.weights.max()
+        s = s.sum(axis=1, keepdims=True) / s.sum()
         zero = np.zeros((self.design.d, 1))
         mean = self.design.pullback(zero, s, np.zeros_like(s))[:, 0]
         squares, variance = (part[:, 0] for part in self.design.diagonal(s))

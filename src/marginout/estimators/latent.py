@@ -28,6 +28,8 @@ from marginout.solvers.latent import SOLVERS, LatentResult
 
 Array = NDArray[np.float64]
 
+#: Largest C·Σs.
+LARGEST_TOTAL = 1e300
 #: Entries of data that are small.
 MERGED_ENTRIES = 100_000
 #: Entries of the hidden activations that are held at a time for scores.
@@ -59,6 +61,17 @@ class HiddenUnits:
     responses: Array
     classes: NDArray[Any] | None
     class_means: Array | None
+
+    def select(self, rows: Any) -> HiddenUnits:
+        """Some of the units, by their position."""
+        return HiddenUnits(
+            self.units[rows],
+            self.weights[rows],
+            self.examples[rows],
+            self.responses[rows],
+            self.classes,
+            None if self.class_means is None else self.class_means[rows],
+        )
 
 
 class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: ignore[misc]
@@ -118,6 +131,10 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         noise = resolve(self.noise)
         C = check_real("C", self.C, above=0)
         check_flag("warm_start", self.warm_start)
+        if C * (weights.sum() / LARGEST_TOTAL) >= 1:
+            raise ValueError(
+                f"C={self.C!r} times the sum of the weights, {weights.sum():g}, overflows: lower C."
+            )
         settings = (
             ACTIVATIONS[check_option("activation", self.activation, ACTIVATIONS)],
             check_option("propagation", self.propagation, PROPAGATIONS),

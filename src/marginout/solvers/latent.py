@@ -79,9 +79,9 @@ class LatentResult:
 def joint(
     objective: LatentObjective, net: Net, *, tol: float, max_iter: int, monitor: Monitor | None = None
 ) -> LatentResult:
-    """L-BFGS over all parameters."""
+    """L-BFGS over all parameters; from a fresh start (W = 0) by way of ROUNDINGS."""
     result = LatentResult(net, np.inf)
-    if objective.loss.kinked:
+    if objective.loss.kinked and not net.W.any():
         for stage, rounding in enumerate(ROUNDINGS, 1):
             last = stage * max_iter // (len(ROUNDINGS) + 1)
             _lbfgs(objective.rounded(rounding), result, 10 * tol, last, monitor)
