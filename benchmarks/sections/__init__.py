@@ -12,6 +12,7 @@ from benchmarks.sections import (
     bundled,
     explicit,
     hotel,
+    latent,
     memory,
     mnist,
     reuters,
@@ -28,4 +29,5 @@ SECTIONS: dict[str, Callable[[Options], Report]] = {
     "scaling": scaling.run,
     "memory": memory.run,
     "accuracy": accuracy.run,
+    "latent": latent.run,
 }

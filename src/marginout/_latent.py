@@ -40,7 +40,7 @@ from marginout.losses import Loss
 Array = NDArray[np.float64]
 
 #: Entries of a block of h, rows × outputs × features.
-BLOCK_ENTRIES = 200_000
+BLOCK_ENTRIES = 50_000
 #: Curvature of the loss in a parameter, per example, that the units of `scales` assume.
 CURVATURE = 0.1
 #: What `propagation` may be.
@@ -399,7 +399,7 @@ class LatentObjective:
     def _blocks(self, entries: int) -> list[slice]:
         """Rows in blocks whose largest array has about BLOCK_ENTRIES entries."""
         n = self.design.n
-        size = min(n, max(8, BLOCK_ENTRIES // max(entries, 1)))
+        size = min(n, max(16, BLOCK_ENTRIES // max(entries, 1)))
         return [slice(i, min(i + size, n)) for i in range(0, n, size)]
 
     def _each_block(
