@@ -305,7 +305,7 @@ def test_solvers_go_down_to_a_stationary_point(solver, loss, propagation):
     F = objective(features(), Dropout(0.3), loss=LOSSES[loss], propagation=propagation)
     net = F.start(K, np.random.default_rng(0))
     precise = solver == "joint"  # gradient steps take their time
-    result = SOLVERS[solver](F, net, tol=1e-9 if precise else 1e-5, max_iter=2000 if precise else 200)
+    result = SOLVERS[solver](F, net, tol=1e-9 if precise else 1e-5, max_iter=2000 if precise else 60)
     assert np.all(np.diff(result.history) <= 1e-12 * np.abs(result.history[1:]))
     assert result.value == pytest.approx(F.value(result.net), rel=1e-12)
     start, end = (np.abs(F.value_and_gradient(where)[1].pack()).max() for where in (net, result.net))
@@ -537,10 +537,10 @@ def test_verbose_prints_a_line_per_iteration(capsys):
 def settings():
     return [
         *(estimator() for estimator in ESTIMATORS),
-        *(estimator(5, propagation="gaussian", activation="tanh", noise=0.2) for estimator in ESTIMATORS),
-        *(estimator(3, shared=False, activation="relu", noise=0.0) for estimator in CLASSIFIERS),
-        LatentDropoutSVC(4, solver="alternating", noise=Gaussian(0.1), max_iter=50),
-        LatentDropoutSVR(4, solver="alternating", noise=Gaussian(0.1), max_iter=50),
+        LatentDropoutLogisticRegression(5, propagation="gaussian", activation="tanh", noise=0.2),
+        LatentDropoutSVR(5, propagation="gaussian", noise=0.2),
+        LatentDropoutSVC(3, shared=False, activation="relu", noise=0.0),
+        LatentDropoutSVC(4, solver="alternating", noise=Gaussian(0.1), max_iter=15),
     ]
 
 
@@ -652,13 +652,13 @@ def test_bad_data(estimator):
         refused(estimator(), X, np.zeros(len(y)), "one class only")
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("estimator", [LatentDropoutSVC, LatentDropoutSVR])
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("propagation", ["taylor", "gaussian"])
-@pytest.mark.parametrize("scale", [1e-30, 1e5, 1e40])
+@pytest.mark.parametrize("scale", [1e-30, 1e40])
 def test_features_of_any_size_give_a_finite_fit(estimator, activation, propagation, scale):
     X, y = problem(estimator, n=30)
-    model = estimator(3, activation=activation, propagation=propagation, random_state=0, max_iter=25)
+    model = estimator(3, activation=activation, propagation=propagation, random_state=0, max_iter=12)
     quiet(model, scale * X, y)
     for name in "hidden_coef_", "hidden_intercept_", "coef_", "intercept_", "objective_":
         assert np.isfinite(getattr(model, name)).all(), name
@@ -780,9 +780,9 @@ def test_a_hidden_layer_beats_a_linear_model_and_noise_pays_on_deleted_pixels():
     )
     noisy, plain = (
         quiet(
-            LatentDropoutLogisticRegression(30, 10.0, noise=q, propagation="gaussian", random_state=0), X, y
+            LatentDropoutLogisticRegression(40, 10.0, noise=q, propagation="gaussian", random_state=0), X, y
         )
-        for q in (0.5, 0.0)
+        for q in (0.2, 0.0)
     )
     deleted = Dropout(0.5).corrupt(X_test, 0)
     assert 1 - noisy.score(X_test, y_test) < 0.8 * linear
