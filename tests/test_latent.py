@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import pickle
 import re
 import tracemalloc
@@ -787,3 +789,10 @@ def test_a_hidden_layer_beats_a_linear_model_and_noise_pays_on_deleted_pixels():
     deleted = Dropout(0.5).corrupt(X_test, 0)
     assert 1 - noisy.score(X_test, y_test) < 0.8 * linear
     assert 1 - noisy.score(deleted, y_test) < 0.85 * (1 - plain.score(deleted, y_test))
+
+
+def test_the_examples_of_the_docstrings_run():
+    module = importlib.import_module("marginout.estimators.latent")
+    failed, attempted = doctest.testmod(module)
+    assert attempted > 10
+    assert failed == 0

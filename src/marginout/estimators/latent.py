@@ -415,7 +415,7 @@ class LatentDropoutSVC(LatentModel, DropoutClassifier):
     >>> from sklearn.datasets import load_digits
     >>> from marginout import LatentDropoutSVC
     >>> X, y = load_digits(return_X_y=True)
-    >>> model = LatentDropoutSVC(20, noise=0.3, random_state=0).fit(X / 16, y)
+    >>> model = LatentDropoutSVC(20, noise=0.3, random_state=0).fit(X[:300] / 16, y[:300])
     >>> model.coef_.shape, model.transform(X / 16).shape
     ((10, 20), (1797, 20))
     """
@@ -551,8 +551,8 @@ class LatentDropoutLogisticRegression(LatentModel, LogisticProbabilities, Dropou
     >>> from sklearn.datasets import load_digits
     >>> from marginout import LatentDropoutLogisticRegression
     >>> X, y = load_digits(return_X_y=True)
-    >>> model = LatentDropoutLogisticRegression(20, noise=0.3, random_state=0).fit(X / 16, y)
-    >>> model.predict_proba(X[:2] / 16).shape
+    >>> model = LatentDropoutLogisticRegression(20, noise=0.3, random_state=0)
+    >>> model.fit(X[:300] / 16, y[:300]).predict_proba(X[:2] / 16).shape
     (2, 10)
     """
 
