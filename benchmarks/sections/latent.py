@@ -128,7 +128,7 @@ def _mnist(report: Report, options: Options) -> None:
     _timed(report, problem, peers, 1, threads)
     _deletion(report, problem, 4 if options.quick else 60)
     peak, data = peak_memory(partial(_mnist_rows, options.rows(2000)), Entry(LATENT_MEMORY, C, RATE, threads))
-    report.summary["mnist, K = 60: peak memory less input, MiB"] = (peak) / 2**20
+    report.summary["mnist, K = 60: peak memory on top of the input, MiB"] = peak / 2**20
     report.rows.append(
         Row(whole.name, LATENT_MEMORY.name, C, RATE, threads, input_mb=data / 1e6, peak_mb=peak / 1e6)
     )
@@ -169,21 +169,23 @@ def _solvers(report: Report, problem: Problem, K: int, seeds: int) -> None:
 
 def _deletion(report: Report, problem: Problem, K: int) -> None:
     """Errors of fixed models as more pixels of the test digits are deleted, survivors rescaled."""
-    models = {
-        "LinearSVC": LinearSVC(C=0.01, random_state=0),
-        "DropoutSVC": DropoutSVC(0.1, noise=0.5, expectation="gaussian", class_weight="balanced"),
-        f"LatentDropoutLR {K}": LatentDropoutLogisticRegression(
-            K, 10.0, noise=0.3, propagation="gaussian", random_state=0
-        ),
-        f"LatentDropoutLR {K}, no noise": LatentDropoutLogisticRegression(K, 10.0, noise=0.0, random_state=0),
-    }
-    for name, model in models.items():
-        with convergence():
-            start = time.perf_counter()
-            model.fit(problem.X, problem.y)
-            seconds = time.perf_counter() - start
-        for rate in RATES:
-            X = Dropout(rate).corrupt(problem.X_test, 0)
-            error = 1 - float(model.score(X, problem.y_test))
-            label = f"{problem.name}, {rate:.0%} deleted"
-            report.rows.append(Row(label, name, repeats=1, time_s=seconds, test_error=error))
+    balanced = {"expectation": "gaussian", "class_weight": "balanced"}
+    plain = LatentDropoutLogisticRegression(K, noise=0.0, tol=1e-2, warm_start=True, random_state=0)
+    _fixed(report, problem, "LinearSVC", LinearSVC(C=0.01, random_state=0))
+    _fixed(report, problem, "DropoutSVC", DropoutSVC(0.1, noise=0.5, **balanced))
+    _fixed(report, problem, f"LatentDropoutLR {K}, no noise", plain)
+    # Without noise an iteration costs a fraction; a few with noise from there are enough.
+    noisy = plain.set_params(noise=0.3, propagation="gaussian", max_iter=12)
+    _fixed(report, problem, f"LatentDropoutLR {K}, then noise 0.3", noisy)
+
+
+def _fixed(report: Report, problem: Problem, name: str, model: Any) -> None:
+    with convergence():
+        start = time.perf_counter()
+        model.fit(problem.X, problem.y)
+        seconds = time.perf_counter() - start
+    for rate in RATES:
+        error = 1 - float(model.score(Dropout(rate).corrupt(problem.X_test, 0), problem.y_test))
+        report.rows.append(
+            Row(f"{problem.name}, {rate:.0%} deleted", name, repeats=1, time_s=seconds, test_error=error)
+        )
