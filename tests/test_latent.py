@@ -37,7 +37,7 @@ from marginout._activations import ACTIVATIONS
 from marginout._design import make_design
 from marginout._latent import BLOCK_ENTRIES, LatentObjective, Net
 from marginout.losses import EpsilonInsensitive, Hinge, Quadratic, logistic
-from marginout.noise import Deletion, Dropout, Gaussian, Laplace, Poisson
+from marginout.noise import BitSwap, Deletion, Dropout, Gaussian, Laplace, Poisson
 from marginout.plotting import HiddenUnitsDisplay
 from marginout.solvers.latent import SOLVERS
 
@@ -593,6 +593,24 @@ def test_probabilities_come_from_the_scores():
     model = quiet(LatentDropoutLogisticRegression(3, random_state=0, max_iter=20), X, y)
     expected = expit(model.decision_function(X))
     assert_allclose(model.predict_proba(X), expected / expected.sum(axis=1, keepdims=True), rtol=1e-10)
+
+
+@pytest.mark.parametrize("rate", [0.2, 0.5, 0.7])
+def test_a_shift_of_the_mean_is_taken_up_by_the_hidden_offsets(rate):
+    X = (np.random.default_rng(0).random((60, 5)) < 0.5).astype(float)
+    y = X[:, 0] + X[:, 1] == 1
+    model = LatentDropoutSVC(3, 5.0, noise=BitSwap(rate), random_state=0, warm_start=True, tol=1e-4)
+    quiet(model, X, y)
+    W, b = model.coef_.T, model.intercept_
+    G = expit((rate + (1 - 2 * rate) * X) @ model.hidden_coef_.T + model.hidden_intercept_)
+    h = np.einsum("kp,nk,kd->npd", W, G * (1 - G), model.hidden_coef_)
+    z = 1.0 - np.where(y, 1.0, -1.0)[:, None] * (G @ W + b)
+    loss = 0.5 * (z + np.sqrt(z**2 + rate * (1 - rate) * np.sum(h**2, axis=2)))
+    F = 0.5 * np.sum(W**2) + 0.5 * np.sum(model.hidden_coef_**2) + 5.0 * loss.sum()
+    assert model.objective_ == pytest.approx(F, rel=1e-6)
+    again = quiet(clone(model), X, y).fit(X, y)
+    assert again.objective_ <= model.objective_ * (1 + 1e-9)
+    refused(LatentDropoutSVC(noise=BitSwap(rate), fit_intercept=False), X, y, "fit_intercept=False")
 
 
 # --------------------------------------------------------------------------- bad input

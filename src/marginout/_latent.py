@@ -210,8 +210,11 @@ class LatentObjective:
         self.multiplicative = design.power > 0 and not design.noiseless
         self.additive = design.power == 0 and not design.noiseless
         self.floor = (rounding * loss.scale) ** 2
-        # α carries the scales, so V is written for weights that are scaled already.
-        self.kappa = design.coefficient * design.scale ** (design.power - 2.0)
+        # α carries the scales, so V is written for weights that are scaled already. Additive noise
+        # has no scale to carry: its variance stays outside of the blocks.
+        self.kappa = np.zeros(design.d)
+        if self.multiplicative:
+            self.kappa = design.coefficient * design.scale ** (design.power - 2.0)
 
     def rounded(self, rounding: float) -> LatentObjective:
         """The same objective with the loss's kinks rounded off by a fraction of its scale."""
@@ -230,7 +233,7 @@ class LatentObjective:
     def value_and_gradient(self, net: Net) -> tuple[float, Net]:
         """F and its gradient, a network of slopes: one pass over X."""
         alpha = self._scaled(net.alpha)
-        shared = self._additive_covariance(alpha)
+        shared = self._additive_covariance(net.alpha)
 
         def work(rows: slice, block: Block, sums: _Sums) -> None:
             self._add_block(rows, block, net, shared, sums)
@@ -238,9 +241,9 @@ class LatentObjective:
         sums = self._each_block(work, alpha, net)
         G = sums.net.alpha
         with np.errstate(over="ignore", invalid="ignore"):
-            if shared is not None:
-                G += 2 * self.kappa[:, None] * (alpha @ sums.R)
             G = self._scaled(G) + self.hidden_penalty * net.alpha
+            if shared is not None:
+                G += 2 * self.design.coefficient[:, None] * (net.alpha @ sums.R)
             ridge = 0.5 * (np.vdot(net.W, net.W) + self.hidden_penalty * np.vdot(net.alpha, net.alpha))
         if not self.fit_intercept:
             sums.net.a[:], sums.net.b[:] = 0.0, 0.0
@@ -253,7 +256,7 @@ class LatentObjective:
     def moments(self, net: Net) -> tuple[Array, Array]:
         """Mean and variance of every score, each (n, P)."""
         alpha = self._scaled(net.alpha)
-        shared = self._additive_covariance(alpha)
+        shared = self._additive_covariance(net.alpha)
         m, v = np.empty(self.Y.shape), np.empty(self.Y.shape)
 
         def work(rows: slice, block: Block, sums: _Sums) -> None:
@@ -299,7 +302,7 @@ class LatentObjective:
         I + C Σ γ (ggᵀ + Cov), bordered by the offset: the matrix of the paper's closed form.
         """
         alpha = self._scaled(net.alpha)
-        shared = self._additive_covariance(alpha)
+        shared = self._additive_covariance(net.alpha)
         K, P = net.W.shape
         total = np.zeros((P, K + 1, K + 1))
 
@@ -394,7 +397,7 @@ class LatentObjective:
 
     def _additive_covariance(self, alpha: Array) -> Array | None:
         """Σ of additive noise, the same for every example; None for other noise."""
-        return alpha.T @ (self.kappa[:, None] * alpha) if self.additive else None
+        return alpha.T @ (self.design.coefficient[:, None] * alpha) if self.additive else None
 
     def _blocks(self, entries: int) -> list[slice]:
         """Rows in blocks whose largest array has about BLOCK_ENTRIES entries."""

@@ -92,12 +92,14 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         solver = check_option("solver", self.solver, ["auto", *SOLVERS])
         solve = SOLVERS["joint" if solver == "auto" else solver]
         objectives = self._objectives(X, Y, weights)
-        starts = self._starts(objectives, start)
+        # What the noise adds to every example's mean is part of the solvers' hidden offsets.
+        shift = self._shift(resolve(self.noise), X.shape[1], self.fit_intercept)
+        starts = self._starts(objectives, start, shift)
         task = FitTask(self, max_iter * len(objectives) * len(starts), X, y)
         nets = list(starts[0])
 
         def attributes() -> dict[str, Any]:
-            return {**known, **self._layers(nets)}
+            return {**known, **self._layers([net._replace(a=net.a - shift @ net.alpha) for net in nets])}
 
         results = []
         for k, objective in enumerate(objectives):
@@ -159,7 +161,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
     def _is_shared(self) -> bool:
         return check_flag("shared", getattr(self, "shared", True))
 
-    def _starts(self, objectives: list[LatentObjective], allowed: bool) -> list[list[Net]]:
+    def _starts(self, objectives: list[LatentObjective], allowed: bool, shift: Array) -> list[list[Net]]:
         """The last solution, if it is wanted and fits, or `n_init` random ones: a network per objective."""
         n_hidden = check_count("n_hidden", self.n_hidden, 1)
         n_init = check_count("n_init", self.n_init, 1)
@@ -172,7 +174,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         if self.warm_start and allowed and hasattr(self, "hidden_coef_"):
             last = self._last(objectives, n_hidden)
             if last is not None:
-                return [last]
+                return [[net._replace(a=net.a + shift @ net.alpha) for net in last]]
         return [[objective.start(n_hidden, rng) for objective in objectives] for _ in range(n_init)]
 
     def _last(self, objectives: list[LatentObjective], n_hidden: int) -> list[Net] | None:
