@@ -369,7 +369,8 @@ class LatentDropoutSVC(LatentModel, DropoutClassifier):
         Whether to fit the offsets a and b.
     shared : bool, default=True
         Whether all classes share one hidden layer, or each has a layer of `n_hidden` units
-        of its own (the paper's one-vs-rest).
+        of its own (the paper's one-vs-rest). For as many units in all, sharing is faster
+        and errs less (scikit-learn's digits, 40 units: 2.6 % against 3.8 %).
     class_weight : dict, "balanced" or None, default=None
         A dict multiplies each example's weight by that of its class. "balanced" gives
         both sides of every one-vs-rest problem the same total weight; under heavy noise
@@ -505,7 +506,8 @@ class LatentDropoutLogisticRegression(LatentModel, LogisticProbabilities, Dropou
         Whether to fit the offsets a and b.
     shared : bool, default=True
         Whether all classes share one hidden layer, or each has a layer of `n_hidden` units
-        of its own (the paper's one-vs-rest).
+        of its own (the paper's one-vs-rest). For as many units in all, sharing is faster
+        and errs less (scikit-learn's digits, 40 units: 2.6 % against 3.8 %).
     class_weight : dict, "balanced" or None, default=None
         A dict multiplies each example's weight by that of its class. "balanced" gives
         both sides of every one-vs-rest problem the same total weight; under heavy noise
