@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.svm import LinearSVC, LinearSVR
 
-from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR
+from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR, LatentDropoutSVC
 from marginout.noise import Dropout
 
 Make = Callable[[float, float], Any]
@@ -169,11 +169,29 @@ SVR = Peer("DropoutSVR", _svr, _ours, _TIGHT_SVR, noisy=True)
 LINEAR_SVC = Peer("LinearSVC", _linear_svc, partial(_hinge, offset=True), _TIGHT_LINEAR_SVC)
 LINEAR_SVR = Peer("LinearSVR", _linear_svr, _insensitive, _TIGHT_LINEAR_SVR)
 PLAIN_LR = Peer("LogisticRegression", _plain_lr, _logistic, _TIGHT_PLAIN_LR)
+LATENT_MEMORY = Peer(
+    "LatentDropoutSVC 60, 3 iterations",
+    lambda C, rate: LatentDropoutSVC(60, C, noise=rate, max_iter=3),
+    noisy=True,
+)
 SGD = Peer("SGDClassifier", lambda C, rate: ScaledSGD(C), partial(_hinge, offset=False), _plain_hinge)
 
 PEERS = {
     peer.name: peer
-    for peer in (SVC, SVC_IRLS, SVC_LBFGS, LR, LR_IRLS, LR_LBFGS, SVR, LINEAR_SVC, LINEAR_SVR, PLAIN_LR, SGD)
+    for peer in (
+        SVC,
+        SVC_IRLS,
+        SVC_LBFGS,
+        LR,
+        LR_IRLS,
+        LR_LBFGS,
+        SVR,
+        LINEAR_SVC,
+        LINEAR_SVR,
+        PLAIN_LR,
+        SGD,
+        LATENT_MEMORY,
+    )
 }
 
 

@@ -13,6 +13,7 @@ from benchmarks.sections import (
     choice,
     explicit,
     hotel,
+    latent,
     memory,
     mnist,
     reuters,
@@ -32,4 +33,5 @@ SECTIONS: dict[str, Callable[[Options], Report]] = {
     "accuracy": accuracy.run,
     "search": search.run,
     "choice": choice.run,
+    "latent": latent.run,
 }

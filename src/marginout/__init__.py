@@ -12,10 +12,16 @@ from marginout.estimators.cv import (
 )
 from marginout.estimators.explicit import ExplicitCorruptionClassifier, ExplicitCorruptionRegressor
 from marginout.estimators.fdrop import FeatureDeletionSVC
+from marginout.estimators.latent import LatentDropoutLogisticRegression, LatentDropoutSVC, LatentDropoutSVR
 from marginout.estimators.logistic import DropoutLogisticRegression
 from marginout.estimators.mcf import MCFClassifier, MCFRegressor
 from marginout.estimators.svm import DropoutSVC, DropoutSVR
-from marginout.plotting import DeletionCurveDisplay
+from marginout.plotting import (
+    DeletionCurveDisplay,
+    HiddenUnitsDisplay,
+    PathDisplay,
+    ValidationMapDisplay,
+)
 
 __version__ = version("marginout")
 __all__ = [
@@ -30,9 +36,15 @@ __all__ = [
     "ExplicitCorruptionRegressor",
     "FeatureDeletionSVC",
     "GridEdgeWarning",
+    "HiddenUnitsDisplay",
+    "LatentDropoutLogisticRegression",
+    "LatentDropoutSVC",
+    "LatentDropoutSVR",
     "MCFClassifier",
     "MCFRegressor",
     "Path",
+    "PathDisplay",
+    "ValidationMapDisplay",
     "losses",
     "noise",
     "path",

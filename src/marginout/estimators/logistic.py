@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,43 @@ from marginout.losses import Loss, logistic
 Array = NDArray[np.float64]
 
 
-class DropoutLogisticRegression(DropoutClassifier):
+class LogisticProbabilities:
+    """Class probabilities from scores."""
+
+    _scores: Callable[[Any], Array]
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithms of the class probabilities.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        log_probabilities : array of shape (n_samples, n_classes)
+        """
+        scores = self._scores(X)
+        if scores.ndim == 1:
+            return np.asarray(np.column_stack([log_expit(-scores), log_expit(scores)]))
+        each = log_expit(scores)
+        return np.asarray(each - logsumexp(each, axis=1, keepdims=True))
+
+    def predict_proba(self, X: Any) -> Array:
+        """Class probabilities: 1/(1 + exp(−score)), normalised over the classes when they are several.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probabilities : array of shape (n_samples, n_classes)
+        """
+        return np.exp(self.predict_log_proba(X))
+
+
+class DropoutLogisticRegression(LogisticProbabilities, DropoutClassifier):
     r"""Logistic regression trained under infinitely many corruptions of the data.
 
     It minimises
@@ -113,36 +150,6 @@ class DropoutLogisticRegression(DropoutClassifier):
 
     def _loss(self, Y: Array) -> Loss:
         return logistic(check_option("expectation", self.expectation, ["bound", "gaussian"]))
-
-    def predict_log_proba(self, X: Any) -> Array:
-        """Logarithms of the class probabilities.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        log_probabilities : array of shape (n_samples, n_classes)
-        """
-        scores = self._scores(X)
-        if scores.ndim == 1:
-            return np.asarray(np.column_stack([log_expit(-scores), log_expit(scores)]))
-        each = log_expit(scores)
-        return np.asarray(each - logsumexp(each, axis=1, keepdims=True))
-
-    def predict_proba(self, X: Any) -> Array:
-        """Class probabilities: 1/(1 + exp(−score)), normalised over the classes when they are several.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        probabilities : array of shape (n_samples, n_classes)
-        """
-        return np.exp(self.predict_log_proba(X))
 
     def to_sklearn(self) -> LogisticRegression | OneVsRestClassifier:
         """A fitted scikit-learn model with the same predictions and probabilities.

@@ -1,0 +1,442 @@
+r"""The hidden layer: moments of its scores under noise, and their pullback to the weights.
+
+With hidden weights α (d, K), offsets a, and output weights W (K, P), the scores of a noisy
+example are σ(x̃·α + a)·W + b. Its pre-activations have mean and covariance
+
+    A = μ·α + a        Σ = αᵀ diag(V) α                       (K, K), one for every example
+
+and with g, η, r of `_activations` and u = η∘w for each output w, a score has
+
+    m = g·w + b        v = uᵀΣu + r·(w∘w) = Σ_d V_d h_d² + r·(w∘w),     h = α u
+
+Σ is never formed for the sake of v: h costs d·K for each output. With T = αᵀ(V∘h) = Σu and
+the slopes dm, dv of the loss, the gradient of Σ_n φ is
+
+    dη = Σ_outputs 2 dv·w∘T        dA = (dm·w)∘η + dη∘∂η/∂A + dr∘∂r/∂A        dS alike
+    dα = μᵀdA + 2 (V∘h)ᵀ(dv·u) + 2 α∘(VᵀdS)         dw = g·dm + 2 dv·η∘T + 2 w∘(r·dv)
+
+F is a sum over examples, so all of it is done for one block of rows at a time, which is read
+once: memory is O(block), no N×D×K and not even an N×D array is ever made. Additive noise has
+the same Σ for every example: it costs O(K²) an example and never touches X.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from marginout._activations import Activation, Unit
+from marginout._design import Design, _blas, worker_threads
+from marginout._kernels import _latent
+from marginout._objective import ROUNDING
+from marginout.losses import Loss
+
+Array = NDArray[np.float64]
+
+#: Entries of a block of h, rows × outputs × features.
+BLOCK_ENTRIES = 50_000
+#: Curvature of the loss in a parameter, per example, that the units of `scales` assume.
+CURVATURE = 0.1
+#: What `propagation` may be.
+PROPAGATIONS = ("taylor", "gaussian")
+
+
+class Net(NamedTuple):
+    """Hidden weights (d, K) and offsets (K,), output weights (K, P) and offsets (P,)."""
+
+    alpha: Array
+    a: Array
+    W: Array
+    b: Array
+
+    def pack(self) -> Array:
+        """All parameters in one vector."""
+        return np.concatenate([part.ravel() for part in self])
+
+    def unpack(self, x: Array) -> Net:
+        """A network of this shape from a vector."""
+        ends = np.cumsum([part.size for part in self])
+        parts = np.split(x, ends[:-1])
+        return Net(*(part.reshape(old.shape) for part, old in zip(parts, self, strict=True)))
+
+
+class Block(ABC):
+    """Some rows of X, and what the hidden layer asks of them; scales are in α already."""
+
+    def __init__(self, objective: LatentObjective, rows: slice, alpha: Array) -> None:
+        self.size, self.alpha = rows.stop - rows.start, alpha
+        self.kappa, self.square = objective.kappa, objective.design.power == 2
+
+    @abstractmethod
+    def inputs(self, variance: bool) -> tuple[Array, Array]:
+        """X α and, if wanted, V (α∘α), each (size, K)."""
+
+    @abstractmethod
+    def spread(self, U: Array) -> tuple[Array, Array]:
+        """v = Σ_d V_d h_d² (size, P) and T = αᵀ(V∘h) (size, P, K) for h = α u, U (size, P, K)."""
+
+    @abstractmethod
+    def pull(self, dA: Array, dS: Array | None, E: Array | None, G: Array) -> None:
+        """G += XᵀdA + (V∘h)ᵀE + α∘(VᵀdS), after :meth:`spread` where E is given."""
+
+    @abstractmethod
+    def covariance(self) -> Array:
+        """Σ = αᵀ diag(V) α of every row, (size, K, K)."""
+
+
+class DenseBlock(Block):
+    """Rows copied to float64, multiplied by BLAS."""
+
+    def __init__(self, objective: LatentObjective, rows: slice, alpha: Array) -> None:
+        super().__init__(objective, rows, alpha)
+        self._X = np.asarray(objective.design.X[rows], dtype=np.float64)
+        if objective.multiplicative:
+            self._V = self._X * self._X if self.square else self._X
+            self._V = self._V * self.kappa
+
+    def inputs(self, variance: bool) -> tuple[Array, Array]:
+        A = self._X @ self.alpha
+        return A, self._V @ (self.alpha * self.alpha) if variance else np.zeros_like(A)
+
+    def spread(self, U: Array) -> tuple[Array, Array]:
+        size, P, K = U.shape
+        H = (U.reshape(-1, K) @ self.alpha.T).reshape(size, P, -1)
+        self._Q = H * self._V[:, None]
+        v = np.einsum("npd,npd->np", H, self._Q)
+        return v, (self._Q.reshape(size * P, -1) @ self.alpha).reshape(size, P, K)
+
+    def pull(self, dA: Array, dS: Array | None, E: Array | None, G: Array) -> None:
+        G += self._X.T @ dA
+        if E is not None:
+            _, P, K = E.shape
+            G += self._Q.reshape(self.size * P, -1).T @ E.reshape(-1, K)
+        if dS is not None:
+            G += self.alpha * (self._V.T @ dS)
+
+    def covariance(self) -> Array:
+        return np.asarray((self._V[:, None] * self.alpha.T) @ self.alpha)
+
+
+class CsrBlock(Block):
+    """Rows of non-zeros, passed over by the compiled kernels."""
+
+    def __init__(self, objective: LatentObjective, rows: slice, alpha: Array) -> None:
+        super().__init__(objective, rows, alpha)
+        data, indices, indptr = objective.design.rows
+        self._rows = data, indices, indptr, rows.start, rows.stop, self.kappa, self.square
+        self._nnz = int(indptr[rows.stop] - indptr[rows.start])
+        self._none = np.zeros((1, 1)), np.zeros((1, 1, 1))
+
+    def inputs(self, variance: bool) -> tuple[Array, Array]:
+        A, S = (np.zeros((self.size, self.alpha.shape[1])) for _ in range(2))
+        _latent.csr_inputs(*self._rows, variance, self.alpha, A, S)
+        return A, S
+
+    def spread(self, U: Array) -> tuple[Array, Array]:
+        v, T = np.zeros(U.shape[:2]), np.zeros(U.shape)
+        self._Q = np.empty((max(self._nnz, 1), U.shape[1]))
+        _latent.csr_spread(*self._rows, self.alpha, np.ascontiguousarray(U), self._Q, v, T)
+        return v, T
+
+    def pull(self, dA: Array, dS: Array | None, E: Array | None, G: Array) -> None:
+        matrix, cube = self._none
+        Q, E_ = (self._Q, np.ascontiguousarray(E)) if E is not None else (matrix, cube)
+        dS_ = dA if dS is None else np.ascontiguousarray(dS)
+        wanted = E is not None, dS is not None
+        _latent.csr_pull(*self._rows, *wanted, self.alpha, np.ascontiguousarray(dA), dS_, Q, E_, G)
+
+    def covariance(self) -> Array:
+        K = self.alpha.shape[1]
+        S = np.zeros((self.size, K, K))
+        _latent.csr_covariance(*self._rows, self.alpha, S)
+        return S
+
+
+class _Sums:
+    """What the blocks of one thread add up to."""
+
+    def __init__(self, net: Net) -> None:
+        self.value = 0.0
+        self.net = Net(*(np.zeros_like(part, order="C") for part in net))
+        self.R = np.zeros((net.alpha.shape[1],) * 2)  # Σ dv·uuᵀ + diag dS, for additive noise
+
+    def __iadd__(self, other: Self) -> Self:
+        self.value += other.value
+        self.R += other.R
+        for mine, theirs in zip(self.net, other.net, strict=True):
+            mine += theirs
+        return self
+
+
+class LatentObjective:
+    r"""F(α, a, W, b) = ½‖W‖² + ½·hidden_penalty·‖α‖² + C Σ_n s_n φ(m_n, v_n; y_n).
+
+    Parameters
+    ----------
+    design : Design
+        X with the moments of its noise.
+    activation : Activation
+    propagation : "taylor" or "gaussian"
+    loss : Loss
+    Y : (n, P) targets
+    weights : (n, 1) or (n, P), C times the weight of each example
+    hidden_penalty : float
+    fit_intercept : bool
+        Whether the offsets a and b are free, or zero.
+    rounding : float, by which fraction of the loss's scale its kinks are rounded off
+    """
+
+    def __init__(
+        self,
+        design: Design,
+        activation: Activation,
+        propagation: str,
+        loss: Loss,
+        Y: Array,
+        weights: Array,
+        hidden_penalty: float,
+        fit_intercept: bool,
+        rounding: float = ROUNDING,
+    ) -> None:
+        self.design, self.activation, self.propagation = design, activation, propagation
+        self.loss, self.Y, self.weights = loss, Y, weights
+        self.hidden_penalty, self.fit_intercept, self.rounding = hidden_penalty, fit_intercept, rounding
+        self.multiplicative = design.power > 0 and not design.noiseless
+        self.additive = design.power == 0 and not design.noiseless
+        self.floor = (rounding * loss.scale) ** 2
+        # α carries the scales, so V is written for weights that are scaled already. Additive noise
+        # has no scale to carry: its variance stays outside of the blocks.
+        self.kappa = np.zeros(design.d)
+        if self.multiplicative:
+            self.kappa = design.coefficient * design.scale ** (design.power - 2.0)
+
+    def rounded(self, rounding: float) -> LatentObjective:
+        """The same objective with the loss's kinks rounded off by a fraction of its scale."""
+        return LatentObjective(
+            self.design,
+            self.activation,
+            self.propagation,
+            self.loss,
+            self.Y,
+            self.weights,
+            self.hidden_penalty,
+            self.fit_intercept,
+            rounding,
+        )
+
+    def value_and_gradient(self, net: Net) -> tuple[float, Net]:
+        """F and its gradient, a network of slopes: one pass over X."""
+        alpha = self._scaled(net.alpha)
+        shared = self._additive_covariance(net.alpha)
+
+        def work(rows: slice, block: Block, sums: _Sums) -> None:
+            self._add_block(rows, block, net, shared, sums)
+
+        sums = self._each_block(work, alpha, net)
+        G = sums.net.alpha
+        with np.errstate(over="ignore", invalid="ignore"):
+            G = self._scaled(G) + self.hidden_penalty * net.alpha
+            if shared is not None:
+                G += 2 * self.design.coefficient[:, None] * (net.alpha @ sums.R)
+            ridge = 0.5 * (np.vdot(net.W, net.W) + self.hidden_penalty * np.vdot(net.alpha, net.alpha))
+        if not self.fit_intercept:
+            sums.net.a[:], sums.net.b[:] = 0.0, 0.0
+        return float(sums.value + ridge), Net(G, sums.net.a, sums.net.W + net.W, sums.net.b)
+
+    def value(self, net: Net) -> float:
+        """F alone."""
+        return self.value_and_gradient(net)[0]
+
+    def moments(self, net: Net) -> tuple[Array, Array]:
+        """Mean and variance of every score, each (n, P)."""
+        alpha = self._scaled(net.alpha)
+        shared = self._additive_covariance(net.alpha)
+        m, v = np.empty(self.Y.shape), np.empty(self.Y.shape)
+
+        def work(rows: slice, block: Block, sums: _Sums) -> None:
+            unit, U = self._units(block, net, shared)
+            m[rows], v[rows], _ = self._block_moments(block, unit, U, net, shared)
+
+        self._each_block(work, alpha, net)
+        return m, v - self.floor
+
+    def start(self, n_hidden: int, rng: Any) -> Net:
+        """A random network whose pre-activations, noise included, have mean 0 and variance 1."""
+        mean, spread = self._feature_moments()
+        alpha = rng.standard_normal((self.design.d, n_hidden)) / (np.sqrt(spread.sum()) or 1.0)
+        a = -(mean @ alpha) if self.fit_intercept else np.zeros(n_hidden)
+        W = np.zeros((n_hidden, self.Y.shape[1]))
+        b = np.sum(self.weights / self.weights.sum(axis=0) * self.Y, axis=0)
+        return Net(alpha, a, W, b if self.fit_intercept else 0 * b)
+
+    def scales(self, net: Net) -> Net:
+        """Roots of typical curvatures in each parameter: units that suit a step."""
+        mean, spread = self._feature_moments()
+        total = float(self.weights.sum()) * (self.Y.shape[1] / self.weights.shape[1])
+        hidden = np.sqrt(self.hidden_penalty + CURVATURE * total * (mean * mean + spread))
+        return Net(
+            np.broadcast_to(hidden[:, None], net.alpha.shape),
+            np.full_like(net.a, np.sqrt(CURVATURE * total)),
+            np.full_like(net.W, np.sqrt(1.0 + CURVATURE * total)),
+            np.full_like(net.b, np.sqrt(CURVATURE * total)),
+        )
+
+    def _feature_moments(self) -> tuple[Array, Array]:
+        """Weighted mean of every feature, and its variance with that of the noise."""
+        s = self.weights / self.weights.max()
+        s = s.sum(axis=1, keepdims=True) / s.sum()
+        zero = np.zeros((self.design.d, 1))
+        mean = self.design.pullback(zero, s, np.zeros_like(s))[:, 0]
+        squares, variance = (part[:, 0] for part in self.design.diagonal(s))
+        return mean, np.maximum(squares - mean * mean, 0.0) + variance
+
+    def output_curvature(self, net: Net) -> Array:
+        """The majoriser's matrix for the output weights and offsets, (P, K + 1, K + 1).
+
+        I + C Σ γ (ggᵀ + Cov), bordered by the offset: the matrix of the paper's closed form.
+        """
+        alpha = self._scaled(net.alpha)
+        shared = self._additive_covariance(net.alpha)
+        K, P = net.W.shape
+        total = np.zeros((P, K + 1, K + 1))
+
+        def work(rows: slice, block: Block, sums: _Sums) -> None:
+            unit, U = self._units(block, net, shared)
+            m, v, _ = self._block_moments(block, unit, U, net, shared)
+            gamma = self.weights[rows] * self.loss.majorizer(m, v, self.Y[rows])
+            G1 = np.column_stack([unit.g, np.ones(len(m))])
+            second = G1[:, :, None] * G1[:, None, :]
+            if self.multiplicative or shared is not None:
+                S = block.covariance() if shared is None else shared
+                second[:, :K, :K] += S * unit.eta[:, :, None] * unit.eta[:, None, :]
+            if unit.rest is not None:
+                np.einsum("nkk->nk", second)[:, :K] += unit.rest.r
+            total[...] += np.tensordot(gamma.T, second, 1)
+
+        self._each_block(work, alpha, net, cubes=K * K, threads=1)
+        total[:, range(K), range(K)] += 1.0
+        return total
+
+    # ------------------------------------------------------------------ one block
+
+    def _units(self, block: Block, net: Net, shared: Array | None) -> tuple[Unit, Array]:
+        """The hidden units at the rows of a block, and u = η∘w of every output, (size, P, K)."""
+        noisy = self.propagation == "gaussian" and not self.design.noiseless
+        A, S = block.inputs(noisy and self.multiplicative)
+        A += net.a
+        if noisy:
+            if shared is not None:
+                S = S + np.diagonal(shared)
+            unit = self.activation.gaussian(A, S)
+        else:
+            unit = self.activation.taylor(A)
+        return unit, np.ascontiguousarray(unit.eta[:, None, :] * net.W.T)
+
+    def _block_moments(
+        self, block: Block, unit: Unit, U: Array, net: Net, shared: Array | None
+    ) -> tuple[Array, Array, Array | None]:
+        """Means and variances of the scores, (size, P), and T."""
+        m = unit.g @ net.W + net.b
+        T: Array | None = None
+        if self.multiplicative:
+            v, T = block.spread(U)
+        elif shared is not None:
+            T = U @ shared
+            v = np.einsum("npk,npk->np", U, T)
+        else:
+            v = np.zeros_like(m)
+        if unit.rest is not None:
+            v += unit.rest.r @ (net.W * net.W)
+        v += self.floor
+        return m, v, T
+
+    def _add_block(self, rows: slice, block: Block, net: Net, shared: Array | None, sums: _Sums) -> None:
+        """Add a block's part of Σ C s φ and of its gradient."""
+        unit, U = self._units(block, net, shared)
+        m, v, T = self._block_moments(block, unit, U, net, shared)
+        jet = self.loss.jet(m, v, self.Y[rows])
+        weights = self.weights[rows]
+        sums.value += float(np.sum(weights * jet.value))
+        dm, dv = weights * jet.dm, weights * jet.dv
+        total = sums.net
+        total.b[:] += dm.sum(axis=0)
+        total.W[:] += unit.g.T @ dm
+        dg = dm @ net.W.T
+        dA = dg * unit.eta
+        E, d_eta = None, np.zeros_like(dA)
+        if T is not None:
+            E = (2 * dv)[:, :, None] * U
+            T *= (2 * dv)[:, :, None]
+            total.W[:] += np.einsum("npk,nk->kp", T, unit.eta)
+            d_eta = np.einsum("npk,kp->nk", T, net.W)
+            dA += d_eta * unit.eta_a
+        dS = None
+        if (rest := unit.rest) is not None:
+            total.W[:] += 2 * net.W * (rest.r.T @ dv)
+            dr = dv @ (net.W * net.W).T
+            dA += dr * rest.r_a
+            dS = dg * rest.g_s + d_eta * rest.eta_s + dr * rest.r_s
+        total.a[:] += dA.sum(axis=0)
+        if shared is not None and E is not None:
+            sums.R += 0.5 * np.tensordot(E, U, ([0, 1], [0, 1]))
+            if dS is not None:
+                sums.R += np.diag(dS.sum(axis=0))
+            E = dS = None
+        block.pull(dA, None if dS is None else 2 * dS, E, total.alpha)
+
+    # ------------------------------------------------------------------ all blocks
+
+    def _scaled(self, alpha: Array) -> Array:
+        return np.ascontiguousarray(self.design.scale[:, None] * alpha)
+
+    def _additive_covariance(self, alpha: Array) -> Array | None:
+        """Σ of additive noise, the same for every example; None for other noise."""
+        return alpha.T @ (self.design.coefficient[:, None] * alpha) if self.additive else None
+
+    def _blocks(self, entries: int) -> list[slice]:
+        """Rows in blocks whose largest array has about BLOCK_ENTRIES entries."""
+        n = self.design.n
+        size = min(n, max(16, BLOCK_ENTRIES // max(entries, 1)))
+        return [slice(i, min(i + size, n)) for i in range(0, n, size)]
+
+    def _each_block(
+        self,
+        work: Callable[[slice, Block, _Sums], None],
+        alpha: Array,
+        net: Net,
+        cubes: int = 0,
+        threads: int | None = None,
+    ) -> _Sums:
+        """Run `work(rows, block, sums)` over all blocks and add up the sums.
+
+        Every thread takes fixed blocks, and BLAS is kept to one thread inside of each: a
+        result depends on the number of threads but never on their timing.
+        """
+        K, P = net.W.shape
+        sparse = sp.issparse(self.design.X)
+        width = self.design.nnz // self.design.n + 1 if sparse else self.design.d
+        make: Any = CsrBlock if sparse else DenseBlock
+        blocks = self._blocks(max(width * P, K * P, cubes if sparse else cubes and width * K))
+        if threads is None:
+            threads = min(worker_threads(self.design.nnz * K * P), len(blocks))
+
+        def share(first: int) -> _Sums:
+            sums = _Sums(net)
+            with np.errstate(over="ignore", invalid="ignore"):  # too long a trial step; F tells
+                for rows in blocks[first::threads]:
+                    work(rows, make(self, rows, alpha), sums)
+            return sums
+
+        if threads == 1:
+            return share(0)
+        with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+            total, *others = pool.map(share, range(threads))
+        for other in others:
+            total += other
+        return total

@@ -1,0 +1,234 @@
+r"""Solvers for the hidden-layer objective, which is smooth but not convex.
+
+`joint` is L-BFGS over all parameters of the collapsed objective. `alternating` is the paper's
+coordinate descent: γ and the output weights in closed form, then gradient steps on the hidden
+weights. In the time that `joint` needs, `alternating` ends 38 % above its F on Amazon books and
+45 % on scikit-learn's digits (20 units, rate 0.5), so `joint` is the default.
+
+Both only ever go down, and stop once WINDOW iterations together have lowered F by
+less than `tol`, relatively: there is no certificate for a function that is not convex.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginout._latent import LatentObjective, Net
+
+Array = NDArray[np.float64]
+
+#: Called after every iteration with (iteration, F, relative decrease lately, network); a true
+#: answer ends the fit.
+Monitor = Callable[[int, float, float, Net], bool | None]
+
+#: Iterations over which a decrease of F is judged.
+WINDOW = 10
+#: Pairs of steps and gradient changes that L-BFGS remembers.
+MEMORY = 20
+#: Trials of a line search.
+TRIALS = 30
+#: A step must bring this fraction of the decrease that its slope promises (Armijo) and end
+#: where the slope has fallen to that fraction (Wolfe).
+ARMIJO, WOLFE = 1e-4, 0.9
+#: Gradient steps on the hidden weights in each round of `alternating`.
+HIDDEN_STEPS = 5
+#: Kinks of the loss are rounded off by these fractions of its scale, one after the other, before
+#: F itself is minimised: without, L-BFGS runs into the kink at w = 0 and stays (on digits at a
+#: rate of 0.5, F = 1284 after 400 iterations instead of 898 after 300).
+ROUNDINGS = 0.3, 0.03
+
+
+@dataclass
+class LatentResult:
+    """The network found, F there, and how F came down.
+
+    The history is that of the function in hand: while kinks are rounded off, it is above F.
+    """
+
+    net: Net
+    value: float
+    converged: bool = False
+    stopped: bool = False
+    history: list[float] = field(default_factory=list)
+    _first: int = 0
+
+    @property
+    def decrease(self) -> float:
+        """The relative decrease of F over the last iterations; inf before there are enough."""
+        recent = self.history[self._first :]
+        if len(recent) <= WINDOW:
+            return np.inf
+        return (recent[-1 - WINDOW] - recent[-1]) / max(abs(recent[-1]), 1e-300)
+
+    def begin(self, value: float) -> None:
+        """Begin with another function, whose value at the network is this."""
+        self.value, self.converged, self._first = value, False, len(self.history)
+
+    def record(self, net: Net, value: float, tol: float, monitor: Monitor | None) -> bool:
+        """Write an iteration down; whether it was the last."""
+        self.net, self.value = net, value
+        self.history.append(value)
+        if monitor is not None:
+            self.stopped = bool(monitor(len(self.history), value, self.decrease, net))
+        self.converged = self.stopped or self.decrease <= tol
+        return self.converged
+
+
+def joint(
+    objective: LatentObjective, net: Net, *, tol: float, max_iter: int, monitor: Monitor | None = None
+) -> LatentResult:
+    """L-BFGS over all parameters; from a fresh start (W = 0) by way of ROUNDINGS."""
+    result = LatentResult(net, np.inf)
+    if objective.loss.kinked and not net.W.any():
+        for stage, rounding in enumerate(ROUNDINGS, 1):
+            last = stage * max_iter // (len(ROUNDINGS) + 1)
+            _lbfgs(objective.rounded(rounding), result, 10 * tol, last, monitor)
+            if result.stopped:
+                return result
+    _lbfgs(objective, result, tol, max_iter, monitor)
+    return result
+
+
+def _lbfgs(
+    objective: LatentObjective, result: LatentResult, tol: float, last: int, monitor: Monitor | None
+) -> None:
+    """L-BFGS with a weak Wolfe line search, in variables scaled by the objective's `scales`.
+
+    Goes on from the network of `result`, up to an iteration of the number `last`.
+    """
+    shape, scales = result.net, objective.scales(result.net).pack()
+
+    def evaluate(z: Array) -> tuple[float, Array]:
+        value, gradient = objective.value_and_gradient(shape.unpack(z / scales))
+        return value, gradient.pack() / scales
+
+    z = shape.pack() * scales
+    value, g = evaluate(z)
+    check_start(value, g)
+    result.begin(value)
+    pairs: deque[tuple[Array, Array, float]] = deque(maxlen=MEMORY)
+    while len(result.history) < last:
+        p = -_inverse_times(pairs, g)
+        slope = float(g @ p)
+        first = 1.0 if pairs else min(1.0, 1.0 / max(float(np.abs(g).max()), 1e-300))
+        step = _line_search(evaluate, z, value, p, slope, first) if slope < 0 else None
+        if step is None:
+            if not pairs:  # not even the gradient leads down: a minimum, or as good as one
+                result.converged = True
+                return
+            pairs.clear()
+            continue
+        t, value, new = step
+        z, s, y, g = z + t * p, t * p, new - g, new
+        if (curvature := float(s @ y)) > 1e-12 * float(y @ y):
+            pairs.append((s, y, 1 / curvature))
+        if result.record(shape.unpack(z / scales), value, tol, monitor):
+            return
+
+
+def check_start(value: float, g: Array) -> None:
+    """Refuse a start whose F is not a number: nothing good can come of it."""
+    if not (np.isfinite(value) and np.isfinite(g).all()):
+        raise ValueError(
+            f"The fit diverges: the objective is {value:g} at its start, or its gradient overflows. Scale "
+            "the features (for instance with sklearn.preprocessing.StandardScaler), or lower C."
+        )
+
+
+def _inverse_times(pairs: deque[tuple[Array, Array, float]], g: Array) -> Array:
+    """The inverse Hessian that the pairs suggest, times g: the two loops of L-BFGS."""
+    q = g.copy()
+    factors = []
+    for s, y, rho in reversed(pairs):
+        factor = rho * float(s @ q)
+        q -= factor * y
+        factors.append(factor)
+    if pairs:
+        _, y, rho = pairs[-1]
+        q /= rho * float(y @ y)
+    for (s, y, rho), factor in zip(pairs, reversed(factors), strict=True):
+        q += (factor - rho * float(y @ q)) * s
+    return q
+
+
+def _line_search(
+    evaluate: Callable[[Array], tuple[float, Array]],
+    z: Array,
+    value: float,
+    p: Array,
+    slope: float,
+    t: float,
+) -> tuple[float, float, Array] | None:
+    """A step that satisfies the weak Wolfe conditions, by bisection; it needs no smoothness.
+
+    None if F does not go down along p.
+    """
+    low, high = 0.0, np.inf
+    best: tuple[float, float, Array] | None = None
+    for _ in range(TRIALS):
+        trial, g = evaluate(z + t * p)
+        if not trial <= value + ARMIJO * t * slope or not np.isfinite(g).all():
+            high = t
+        elif float(g @ p) < WOLFE * slope:
+            low, best = t, (t, trial, g)
+        else:
+            return t, trial, g
+        t = 2 * low if high == np.inf else 0.5 * (low + high)
+    return best
+
+
+def alternating(
+    objective: LatentObjective, net: Net, *, tol: float, max_iter: int, monitor: Monitor | None = None
+) -> LatentResult:
+    """The paper's coordinate descent: γ and W in closed form, then gradient steps on α."""
+    scales = objective.scales(net)
+    value, gradient = objective.value_and_gradient(net)
+    check_start(value, gradient.pack())
+    result = LatentResult(net, value)
+    t = 1.0
+    while len(result.history) < max_iter:
+        net, value, gradient = _output_step(objective, net, value, gradient)
+        for _ in range(HIDDEN_STEPS):
+            t, net, value, gradient = _hidden_step(objective, net, value, gradient, scales, 2 * t)
+        if result.record(net, value, tol, monitor):
+            break
+    return result
+
+
+def _output_step(objective: LatentObjective, net: Net, value: float, gradient: Net) -> tuple[Net, float, Net]:
+    """The minimiser over (W, b) of the majoriser at the present γ; it goes up by rounding only."""
+    H = objective.output_curvature(net)
+    K = net.W.shape[0]
+    slopes = np.vstack([gradient.W, gradient.b])
+    size = K + objective.fit_intercept
+    step = np.zeros_like(slopes)
+    H[:, K, K] += 1e-12 * (1 + H[:, K, K])
+    for p in range(net.W.shape[1]):
+        step[:size, p] = np.linalg.solve(H[p, :size, :size], slopes[:size, p])
+    trial = net._replace(W=net.W - step[:K], b=net.b - step[K])
+    new, new_gradient = objective.value_and_gradient(trial)
+    return (trial, new, new_gradient) if new <= value else (net, value, gradient)
+
+
+def _hidden_step(
+    objective: LatentObjective, net: Net, value: float, gradient: Net, scales: Net, t: float
+) -> tuple[float, Net, float, Net]:
+    """One step down the gradient of (α, a), halved until F falls enough."""
+    p = gradient.alpha / scales.alpha**2, gradient.a / scales.a**2
+    slope = float(np.vdot(p[0], gradient.alpha) + np.vdot(p[1], gradient.a))
+    for _ in range(TRIALS):
+        trial = net._replace(alpha=net.alpha - t * p[0], a=net.a - t * p[1])
+        new, slopes = objective.value_and_gradient(trial)
+        if new <= value - ARMIJO * t * slope and np.isfinite(slopes.alpha).all():
+            return t, trial, new, slopes
+        t *= 0.5
+    return t, net, value, gradient
+
+
+#: What `solver` may be, besides "auto".
+SOLVERS = {"joint": joint, "alternating": alternating}
