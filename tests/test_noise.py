@@ -307,7 +307,7 @@ NEVER = [-0.1, np.nan, np.inf, -np.inf, "a", "0.5", True, None, 1j, object(), {}
 NEVER += [[0.1, -0.1], [0.1, np.nan], ["0.5"], [True, False], np.bool_(False)]
 
 
-@pytest.mark.parametrize("value", NEVER, ids=repr)
+@pytest.mark.parametrize("value", NEVER, ids=lambda value: "object" if type(value) is object else repr(value))
 @pytest.mark.parametrize("kind", NAMES)
 def test_impossible_parameters_are_refused_by_name(kind, value):
     """The message names the class, the parameter and the value."""
