@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -130,6 +131,13 @@ def test_gradients_by_finite_differences(case):
                 steps = 1e-5 * np.eye(W.size).reshape(-1, *W.shape)
                 slopes = [objective.point(W + E, b).value - objective.point(W - E, b).value for E in steps]
                 assert_allclose(G.ravel(), np.array(slopes) / 2e-5, rtol=1e-6, atol=1e-6)
+
+
+def test_large_whole_numbers_in_few_columns():
+    """More different values than there are entries: no table of them."""
+    counts = np.rint(1000 * np.abs(X[:, :2]))
+    plain, sparse = (MCFClassifier(tol=1e-8).fit(data, SIGNS) for data in (counts, sp.csr_array(counts)))
+    assert_allclose(sparse.coef_, plain.coef_, rtol=1e-6)
 
 
 def test_counts_take_the_same_values_by_another_road():
@@ -316,6 +324,15 @@ def test_quadratic_is_ridge_with_the_analytic_penalty(case, fit_intercept, form,
         assert_allclose(model.coef_, coef, atol=1e-9)
         assert_allclose(model.predict(data), data @ coef + scaled.intercept_, atol=1e-8)
         assert_allclose(model.to_sklearn().predict(data), model.predict(data))
+
+
+def test_indices_and_row_ends_of_different_types():
+    mixed = sp.csr_array(X)
+    mixed.indptr = mixed.indptr.astype(np.int64)
+    for loss in ("logistic", "quadratic", "exponential"):
+        model, same = (MCFClassifier(loss).fit(data, SIGNS) for data in (mixed, X))
+        assert_allclose(model.coef_, same.coef_, atol=1e-6)
+    assert mixed.indices.dtype == np.int32
 
 
 def test_quadratic_classifier_is_least_squares_on_one_hot_targets():
@@ -510,6 +527,16 @@ def test_noises_of_two_moments_are_for_the_quadratic_loss():
     for loss in ("logistic", "exponential"):
         with pytest.raises(ValueError, match="choose loss='quadratic', or another noise"):
             MCFClassifier(loss, noise=Uniform()).fit(X, LABELS)
+
+
+def test_few_examples_and_hardly_any_ridge():
+    """Woodbury's matrix loses all that matters here; nothing senseless may come of it, nor an error."""
+    rng = np.random.default_rng(0)
+    data, target = rng.normal(size=(20, 50)) + 100.0, rng.normal(size=20)
+    for C in (1e10, 1e12, 1e16):
+        with pytest.warns(ConvergenceWarning, match="where F would not fall any further"):
+            model = MCFRegressor(C, noise=0.0).fit(data, target)
+        assert_allclose(model.predict(data), target, atol=1e-3)
 
 
 def test_conjugate_gradients_that_are_cut_short_say_so(monkeypatch):

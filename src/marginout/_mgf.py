@@ -97,7 +97,9 @@ def distinct_counts(X: Any) -> Counts | None:
     if not X.nnz:
         return None
     low, high = X.data.min(), X.data.max()
-    width = int(high - low) + 1 if high - low < X.nnz else X.nnz
+    if high - low >= TABLE * X.nnz:
+        return None
+    width = int(high - low) + 1
     if X.shape[1] * width > TABLE * X.nnz or np.any(X.data != np.rint(X.data)):
         return None
     key = X.indices.astype(np.int64) * width + (X.data - low).astype(np.int64)

@@ -62,6 +62,10 @@ def check_features(X: Any, noise: Noise) -> Any:
     if sp.issparse(X) and not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
+    if sp.issparse(X) and X.indptr.dtype != X.indices.dtype:
+        indices, indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+        X = X.copy()
+        X.indices, X.indptr = indices, indptr
     values = X.data if sp.issparse(X) else X
     if not values.size:
         return X

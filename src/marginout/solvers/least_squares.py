@@ -28,6 +28,8 @@ CG_PASSES = 60
 #: CG stops once the residual, preconditioned, has fallen to this fraction.
 CG_TOL = 1e-4
 CG_MAX_ITER = 500
+#: Where the arithmetic ends, this much, relative to F, may be left without a word.
+ROUNDING = 1e-7
 
 Inverse = Callable[[Array], Array]
 
@@ -44,8 +46,10 @@ def solve(
 ) -> Result:
     """Minimise all K problems of a quadratic loss with common weights, from (W, b)."""
     a = np.ascontiguousarray(objective.weights[:, 0])
-    inverse = FORMS[_cheapest(objective) if form == "auto" else form](objective, a)
+    form = _cheapest(objective) if form == "auto" else form
+    inverse = FORMS[form](objective, a)
     point, history = _centred(objective, W, b, a), []
+    last = point
     left = np.full(objective.K, np.inf)
     for iteration in range(max_iter + 1):
         G = objective.gradient(point)
@@ -57,9 +61,19 @@ def solve(
             history.append(float(point.value.sum()))
             stop = bool(monitor and monitor(iteration, history[-1], float(left.sum()), _solution(point)))
         # A step that gains nothing has met the end of the arithmetic.
-        converged = (left <= tol * point.value) | (left >= 0.5 * before) | stop
-        if iteration and (iteration == max_iter or converged.all()):
-            break
+        stalled = left >= 0.5 * before
+        converged = (left <= tol * point.value) | (stalled & (left <= ROUNDING * point.value)) | stop
+        if iteration and (iteration == max_iter or (converged | stalled).all()):
+            if form != "woodbury" or iteration == max_iter or converged.all():
+                break
+            # Its matrix has lost the small differences that a large C is about: a form that keeps them.
+            form = "cholesky" if objective.design.d <= LARGEST_FACTOR else "cg"
+            inverse = FORMS[form](objective, a)
+            point = point if point.value.sum() <= last.value.sum() else last
+            left = np.full(objective.K, np.inf)
+            G = objective.gradient(point)
+            dW = -inverse(G)
+        last = point
         point = _centred(objective, point.W + dW, point.b, a)
     with np.errstate(over="ignore"):  # F is 1-strongly convex
         gap = np.minimum(0.5 * np.einsum("dk,dk->k", G, G) + point.offset_left, 2 * left)
@@ -137,16 +151,16 @@ def _woodbury(objective: Objective, a: Array) -> Inverse:
         B += share @ mean - mean[:, None] - mean
     B *= root[:, None] * root
     np.einsum("nn->n", B)[...] += 1.0
-    factor = cho_factor(B, lower=True, overwrite_a=True, check_finite=False)
+    scale = 1.0 / np.sqrt(np.maximum(np.einsum("nn->n", B), 1.0))
+    B *= scale[:, None] * scale
+    factor, outer = _factorize(B), (scale * root)[:, None]
 
     def centre(scores: Array) -> Array:
         return scores - (a / a.sum()) @ scores if objective.fit_intercept else scores
 
     def apply(G: Array) -> Array:
         first = inverse[:, None] * G
-        inner = root[:, None] * cho_solve(
-            factor, root[:, None] * centre(design.apply(first)), check_finite=False
-        )
+        inner = outer * cho_solve(factor, outer * centre(design.apply(first)), check_finite=False)
         if objective.fit_intercept:
             inner -= (a / a.sum())[:, None] * inner.sum(axis=0)
         back = design.pullback(np.zeros_like(G), np.ascontiguousarray(inner), np.zeros_like(inner))
