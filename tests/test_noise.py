@@ -462,3 +462,10 @@ def test_bit_swaps_refuse_other_numbers_and_rates():
     with pytest.raises(ValueError, match=r"rate must be a number in \[0, 1\)"):
         BitSwap(1.0)
     assert pickle.loads(pickle.dumps(BitSwap([0.1, 0.2]))) == BitSwap([0.1, 0.2])
+
+
+@pytest.mark.parametrize("noise", [Dropout(0.5), Deletion(0.5)])
+def test_missing_and_infinite_values_can_be_deleted(noise):
+    for value in (np.nan, np.inf):
+        X = noise.corrupt(np.full((20, 20), value), 0)
+        assert 0.3 < np.mean(X == 0) < 0.7

@@ -210,7 +210,8 @@ class Dropout(Noise):
 
     def _sample(self, x: Any, columns: Any, rng: np.random.Generator) -> Any:
         rate = _at(self.rate, columns)
-        return x * (rng.random(x.shape) >= rate) / (1 - rate)
+        # Not a product: 0·NaN would not be deleted.
+        return np.where(rng.random(x.shape) >= rate, x, 0.0) / (1 - rate)
 
     def _form(self) -> tuple[Any, Any, int]:
         return 1.0, self.rate / (1 - self.rate), 2
@@ -247,7 +248,7 @@ class Deletion(Noise):
         return np.ones(n_features) * self.rate, np.ones(n_features)
 
     def _sample(self, x: Any, columns: Any, rng: np.random.Generator) -> Any:
-        return x * (rng.random(x.shape) >= _at(self.rate, columns))
+        return np.where(rng.random(x.shape) >= _at(self.rate, columns), x, 0.0)
 
     def _form(self) -> tuple[Any, Any, int]:
         return 1 - self.rate, self.rate / (1 - self.rate), 2
