@@ -177,6 +177,12 @@ def test_metadata_are_repeated_for_every_copy():
     assert_array_equal(model.estimator_.groups_, np.tile(groups, 3))
 
 
+def test_sparse_metadata_are_repeated_too():
+    groups = sp.csr_array(np.arange(2.0 * N).reshape(N, 2))
+    model = ExplicitCorruptionClassifier(Spy(), n_copies=3).fit(X, LABELS, groups=groups)
+    assert_array_equal(model.estimator_.groups_.toarray(), np.tile(groups.toarray(), (3, 1)))
+
+
 def test_metadata_are_routed():
     def wrap(estimator):
         return ExplicitCorruptionClassifier(estimator, n_copies=2, random_state=0)

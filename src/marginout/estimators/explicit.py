@@ -385,6 +385,8 @@ class _Copies:
         """What belongs to the examples, for every copy of them; other values as they are."""
         if np.ndim(value) == 0 or np.shape(value)[0] != self.n:
             return value
+        if sp.issparse(value):
+            return sp.vstack([value] * self.count, format="csr")
         return np.concatenate([np.asarray(value)] * self.count)
 
 
