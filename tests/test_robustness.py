@@ -16,8 +16,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer, TfidfVectorizer
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import f1_score, make_scorer
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 from marginout import DropoutSVC, robustness
@@ -239,6 +239,42 @@ def test_texts_lose_features_or_words():
     assert 0.3 < kept.sum() / (3 * 40) < 0.7
 
 
+def test_texts_that_are_cleaned_before_they_are_vectorised():
+    clean = FunctionTransformer(lambda texts: [text.upper() for text in texts])
+    pipeline = make_pipeline(clean, CountVectorizer(), DropoutSVC()).fit(WORDS, MOODS)
+    after = deletion_curve(pipeline, WORDS, MOODS, [0.0, 0.5], 2, random_state=0)
+    named = deletion_curve(pipeline, WORDS, MOODS, [0.0, 0.5], 2, random_state=0, step="dropoutsvc")
+    assert_array_equal(after.scores, named.scores)
+    words = deletion_curve(pipeline, WORDS, MOODS, [0.0, 0.5, 1.0], 2, random_state=0, step="countvectorizer")
+    assert words.mean[0] == 1.0
+    assert words.mean[2] == 0.5
+
+
+def test_steps_that_work_in_place_leave_the_input_alone():
+    X = DIGITS[TEST].copy()
+    pipeline = make_pipeline(StandardScaler(copy=False), LinearSVC(C=0.01)).fit(X.copy(), DIGIT[TEST])
+    for parameters in ({}, {"step": 1}, {"kind": "worst"}):
+        deletion_curve(pipeline, X, DIGIT[TEST], [0.0, 0.5], 1, **parameters)
+        assert_array_equal(X, DIGITS[TEST])
+
+
+def test_entries_stored_in_parts_die_as_one():
+    X = sp.csr_matrix((np.ones(400), np.tile([0, 0, 1, 1], 100), np.arange(0, 401, 4)), shape=(100, 2))
+    recorder = Recorder()
+    deletion_curve(recorder, X, np.arange(100) % 2, [0.5], 1, random_state=0)
+    assert_array_equal(np.unique(recorder.seen_[0].toarray()), [0.0, 2.0])
+    assert X.nnz == 400
+
+
+def test_missing_values_of_pandas():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"a": pd.array([1, None] * 20, dtype="Int64"), "b": np.arange(40)})
+    recorder = Recorder()
+    deletion_curve(recorder, frame, np.arange(40) % 2, [0.0], 1)
+    assert_array_equal(recorder.seen_[0]["a"], [1.0, np.nan] * 20)
+    assert_array_equal(recorder.seen_[0]["b"], np.arange(40))
+
+
 # --------------------------------------------------------------------------- the worst case
 
 
@@ -335,9 +371,27 @@ def test_the_curve_prints_and_becomes_a_frame(svc):
     assert isinstance(pickle.loads(pickle.dumps(curve)), DeletionCurve)
 
 
+def test_the_worst_case_of_a_pipeline_of_one_step_and_of_targets_in_a_column(svc):
+    X, y = DIGITS[TEST], DIGIT[TEST]
+    plain = deletion_curve(svc, X, y, RATES, kind="worst")
+    assert_array_equal(deletion_curve(Pipeline([("a", svc)]), X, y, RATES, kind="worst").scores, plain.scores)
+    assert_array_equal(deletion_curve(svc, X, y[:, None], RATES, kind="worst").scores, plain.scores)
+    ridge = Ridge().fit(X, y)
+    flat = deletion_curve(ridge, X, y, RATES, kind="worst")
+    assert_array_equal(deletion_curve(ridge, X, y[:, None], RATES, kind="worst").scores, flat.scores)
+
+
 # --------------------------------------------------------------------------- bad input
 
 BAD = [
+    ({"rates": ["0.5"]}, "must be numbers in"),
+    ({"scoring": ["accuracy"]}, "must be one scorer"),
+    ({"kind": "groups", "groups": [{0, 1}, {1, 2}] + [{3}] * 62}, "groups overlap"),
+    (
+        {"kind": "groups", "groups": [None] + [1] * 63},
+        "do not cover all features: feature 0 has the group None",
+    ),
+    ({"kind": "groups", "groups": [np.nan] + [1] * 63}, "do not cover all features: feature 0"),
     ({"rates": [1.5]}, r"rates=\[1.5\] must be numbers in \[0, 1\]"),
     ({"rates": [-0.1]}, "must be numbers in"),
     ({"rates": []}, "at least one of them"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.pipeline import Pipeline
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from marginout._validation import check_count, check_flag, check_option, make_generator
 from marginout.noise import Noise, resolve
@@ -190,6 +191,8 @@ def deletion_curve(
     kind = check_option("kind", kind, KINDS)
     rescale = check_flag("rescale", rescale)
     check_is_fitted(estimator)
+    if scoring is not None and not isinstance(scoring, str) and not callable(scoring):
+        raise ValueError(f"scoring={scoring!r} must be one scorer: its name, a callable or None.")
     scorer = check_scoring(estimator, scoring)
     seed = int(make_generator(random_state).integers(2**63))
     check_consistent_length(X, y)
@@ -229,7 +232,8 @@ def deletion_curve(
 
 def _check_rates(rates: Any) -> Array:
     try:
-        array = np.atleast_1d(np.array(rates, dtype=np.float64))
+        given = np.asarray(rates)
+        array = np.atleast_1d(np.array(given if given.dtype.kind in "fiu" else np.nan, dtype=np.float64))
     except (TypeError, ValueError):
         array = np.array([np.nan])
     if array.ndim != 1 or not array.size or not np.all((array >= 0) & (array <= 1)):
@@ -252,13 +256,20 @@ def _are_texts(X: Any) -> bool:
 def _values(X: Any) -> Any:
     """The numbers in X: CSR, or a dense array."""
     if sp.issparse(X):
-        return X.tocsr()
+        X = X.tocsr()
+        if not X.has_canonical_format:  # an entry stored in parts would die in parts
+            X = X.copy()
+            X.sum_duplicates()
+        return X
     values = np.asarray(X.to_numpy() if _is_frame(X) else X)
     if values.ndim != 2:
         raise ValueError(f"X has {values.ndim} dimensions, but must have two: (n_samples, n_features).")
     if values.dtype.kind not in "fiub":
         try:
-            values = values.astype(np.float64)
+            if hasattr(X, "iloc"):  # pandas has missing values of its own
+                values = X.to_numpy(dtype=np.float64, na_value=np.nan)
+            else:
+                values = values.astype(np.float64)
         except (TypeError, ValueError):
             raise ValueError(
                 f"X holds values of type {values.dtype}, which cannot be deleted: give numbers, or name the "
@@ -281,13 +292,20 @@ def _group_numbers(groups: Any, X: Any) -> NDArray[np.intp]:
     """The number of every feature's group."""
     d = X.shape[1]
     names = {name: i for i, name in enumerate(X.columns)} if _is_frame(X) else {}
-    listed = isinstance(groups, (list, tuple)) and any(np.ndim(group) == 1 for group in groups)
+    if isinstance(groups, (list, tuple)):
+        groups = [list(group) if isinstance(group, (set, frozenset)) else group for group in groups]
+    listed = isinstance(groups, list) and any(np.ndim(group) == 1 for group in groups)
     if not listed:
         labels = np.asarray(groups)
         if labels.shape != (d,):
             raise ValueError(
                 f"groups has shape {labels.shape} but X has {d} features: give the group of every feature, "
                 "or a list of the features of every group."
+            )
+        missing = np.flatnonzero([label is None or label != label for label in labels])
+        if len(missing):
+            raise ValueError(
+                f"groups do not cover all features: feature {missing[0]} has the group {labels[missing[0]]!r}."
             )
         return np.unique(labels, return_inverse=True)[1]
     numbers = np.full(d, -1, dtype=np.intp)
@@ -319,7 +337,7 @@ def _enter(estimator: Any, X: Any, step: str | int | None, kind: str) -> tuple[A
         return estimator, X if _are_texts(X) or _is_frame(X) else _values(X)
     names, last = [name for name, _ in estimator.steps], len(estimator.steps) - 1
     if step is None:
-        at = last if kind == "worst" else int(_are_texts(X))
+        at = last if kind == "worst" else 0
     elif isinstance(step, str) and step in names:
         at = names.index(step)
     elif isinstance(step, (int, np.integer)) and -last - 1 <= step <= last:
@@ -328,10 +346,16 @@ def _enter(estimator: Any, X: Any, step: str | int | None, kind: str) -> tuple[A
         raise ValueError(f"step={step!r} must be the name or the number of a step: {', '.join(names)}.")
     if kind == "worst" and at != last:
         raise ValueError(f"step={step!r} must be None or the last step for kind='worst', which is linear.")
-    if at == 0:
-        return estimator, X if _are_texts(X) or _is_frame(X) else _values(X)
-    Z = estimator[:at].transform(X)
-    return estimator[at:] if at < last else estimator.steps[-1][1], Z if _is_frame(Z) else _values(Z)
+    Z = _transformed(estimator[:at], X)
+    while step is None and at < last and _are_texts(Z):
+        at, Z = at + 1, _transformed(estimator[at : at + 1], Z)
+    model = estimator.steps[-1][1] if at == last else estimator[at:]
+    return model, Z if _are_texts(Z) or _is_frame(Z) else _values(Z)
+
+
+def _transformed(steps: Pipeline, X: Any) -> Any:
+    """What the steps, perhaps none, make of X: of a copy, for they may work in place."""
+    return steps.transform(deepcopy(X)) if steps.steps else X
 
 
 # --------------------------------------------------------------------------- what is deleted
@@ -407,8 +431,8 @@ class _Worst:
 
     def __init__(self, model: Any, X: Any, y: Any, rates: Array) -> None:
         self._X, self._values = X, _values(X)
-        self._rates, self._y = rates, np.asarray(y)
-        self._W, self._b, self._target = _linear(model, X, self._y)
+        self._rates = rates
+        self._W, self._b, self._target = _linear(model, X, column_or_1d(y))
         self._classifier = is_classifier(model)
 
     def draw(self, rng: np.random.Generator) -> Callable[[float, float], Any]:
