@@ -73,7 +73,18 @@ def test_from_curve_and_plot_again(models):
     assert list(DeletionCurveDisplay.from_curve({"it": curve}).curves) == ["it"]
 
 
-def test_bad_curves():
+def test_rates_are_drawn_in_order(models):
+    curve = deletion_curve(models[0], X[TEST], y[TEST], [0.5, 0.0], 2, random_state=0)
+    line = DeletionCurveDisplay.from_curve(curve).lines_[0]
+    assert list(line.get_xdata()) == [0.0, 50.0]
+    assert list(line.get_ydata()) == list(curve.mean[::-1])
+
+
+def test_bad_curves(models):
+    with pytest.raises(TypeError, match="curve=3 must be a DeletionCurve"):
+        DeletionCurveDisplay.from_curve(3)
+    with pytest.raises(TypeError, match="from_estimator draws a single one"):
+        DeletionCurveDisplay.from_estimators(models[0], X[TEST], y[TEST])
     with pytest.raises(TypeError, match="must be a DeletionCurve"):
         DeletionCurveDisplay({"a": 1})
     with pytest.raises(ValueError, match="curves is empty"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -327,6 +328,18 @@ class LinearRecorder(ClassifierMixin, BaseEstimator):
         return self.model.predict(X)
 
 
+def test_the_worst_case_keeps_no_copy_of_the_data_per_rate(svc, monkeypatch):
+    monkeypatch.setattr(robustness, "WORST_BLOCK", 10_000)
+    X, y = DIGITS[TEST], DIGIT[TEST]
+    peaks = []
+    for count in (1, 40):
+        tracemalloc.start()
+        deletion_curve(svc, X, y, np.linspace(0.1, 0.5, count), kind="worst")
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] - peaks[0] < 15 * X.nbytes
+
+
 def test_worst_deletions_of_a_regressor():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(20, 6)), rng.normal(size=20)
@@ -389,9 +402,9 @@ BAD = [
     ({"kind": "groups", "groups": [{0, 1}, {1, 2}] + [{3}] * 62}, "groups overlap"),
     (
         {"kind": "groups", "groups": [None] + [1] * 63},
-        "do not cover all features: feature 0 has the group None",
+        "not cover all features: that of feature 0 is None",
     ),
-    ({"kind": "groups", "groups": [np.nan] + [1] * 63}, "do not cover all features: feature 0"),
+    ({"kind": "groups", "groups": [np.nan] + [1] * 63}, "not cover all features: that of feature 0 is"),
     ({"rates": [1.5]}, r"rates=\[1.5\] must be numbers in \[0, 1\]"),
     ({"rates": [-0.1]}, "must be numbers in"),
     ({"rates": []}, "at least one of them"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -85,7 +85,10 @@ class DeletionCurveDisplay:
         """
         if isinstance(curve, DeletionCurve):
             curve = [curve]
+        if not isinstance(curve, Iterable):
+            raise TypeError(f"curve={curve!r} must be a DeletionCurve, or several in a list or a dict.")
         if not isinstance(curve, Mapping):
+            curve = list(curve)
             curve = _named([getattr(each, "estimator_name", "") for each in curve], curve)
         return cls(curve).plot(ax=ax, **line_kw)
 
@@ -132,6 +135,10 @@ class DeletionCurveDisplay:
         if isinstance(estimators, Mapping):
             curves = {name: deletion_curve(each, X, y, **curve_kw) for name, each in estimators.items()}
             return cls(curves).plot(ax=ax)
+        if not isinstance(estimators, Iterable) or hasattr(estimators, "fit"):
+            raise TypeError(
+                f"estimators={estimators!r} must be a list or a dict; from_estimator draws a single one."
+            )
         drawn = [deletion_curve(each, X, y, **curve_kw) for each in estimators]
         return cls(_named([curve.estimator_name for curve in drawn], drawn)).plot(ax=ax)
 
@@ -153,12 +160,14 @@ class DeletionCurveDisplay:
         self.figure_ = self.ax_.figure
         self.lines_, self.bands_ = [], []
         for name, curve in self.curves.items():
-            rates = 100 * curve.rates
-            (line,) = self.ax_.plot(rates, curve.mean, **{"label": name, "marker": ".", **line_kw})
+            order = curve.rates.argsort(kind="stable")
+            rates, mean, std = 100 * curve.rates[order], curve.mean[order], curve.std[order]
+            (line,) = self.ax_.plot(rates, mean, **{"label": name, "marker": ".", **line_kw})
             band = None
             if curve.scores.shape[1] > 1:
-                low, high = curve.mean - curve.std, curve.mean + curve.std
-                band = self.ax_.fill_between(rates, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
+                band = self.ax_.fill_between(
+                    rates, mean - std, mean + std, color=line.get_color(), alpha=0.2, linewidth=0
+                )
             self.lines_.append(line)
             self.bands_.append(band)
         kinds = sorted({curve.kind for curve in self.curves.values()})

@@ -305,7 +305,7 @@ def _group_numbers(groups: Any, X: Any) -> NDArray[np.intp]:
         missing = np.flatnonzero([label is None or label != label for label in labels])
         if len(missing):
             raise ValueError(
-                f"groups do not cover all features: feature {missing[0]} has the group {labels[missing[0]]!r}."
+                f"groups do not cover all features: that of feature {missing[0]} is {labels[missing[0]]!r}."
             )
         return np.unique(labels, return_inverse=True)[1]
     numbers = np.full(d, -1, dtype=np.intp)
@@ -383,18 +383,20 @@ class _Random:
             entries = values.data if sparse else values
             # Not a product: 0·NaN would not be deleted.
             kept = np.where((fate >= rate) & (rate < 1), entries, entries.dtype.type(0))
-            kept = kept if factor == 1.0 else (kept * factor).astype(_float(entries.dtype), copy=False)
-            if not sparse:
-                return _like(self._X, kept)
-            result = type(values)((kept, values.indices, values.indptr), shape=values.shape, copy=True)
-            result.eliminate_zeros()
-            return result
+            return _rebuilt(self._X, values, kept, factor)
 
         return survivors
 
 
-def _float(dtype: Any) -> Any:
-    return dtype if dtype.kind == "f" else np.float64
+def _rebuilt(X: Any, values: Any, kept: Any, factor: float) -> Any:
+    """X, whose values are given, with other entries, times a factor."""
+    if factor != 1.0:
+        kept = (kept * factor).astype(kept.dtype if kept.dtype.kind == "f" else np.float64, copy=False)
+    if not sp.issparse(values):
+        return _like(X, kept)
+    result = type(values)((kept, values.indices, values.indptr), shape=values.shape, copy=True)
+    result.eliminate_zeros()
+    return result
 
 
 class _Words:
@@ -437,22 +439,17 @@ class _Worst:
 
     def draw(self, rng: np.random.Generator) -> Callable[[float, float], Any]:
         """A function of (rate, factor), as for random deletions; nothing is drawn."""
-        kept = {}
-        for rate in np.unique(self._rates):
-            kept[rate] = self._values.copy()
+        values = self._values
+        sparse = sp.issparse(values)
+        stored = values.data if sparse else values
+        kept = {rate: np.empty(stored.shape, dtype=bool) for rate in np.unique(self._rates)}
         for rows in self._blocks():
             columns, entries, place = self._padded(rows)
             for rate, keep in self._survivors(rows, columns, entries):
-                if sp.issparse(self._values):
-                    kept[rate].data[place] = np.where(keep, entries, 0)[columns >= 0]
-                else:
-                    kept[rate][rows] = np.where(keep, entries, 0)
+                kept[rate][place] = keep[columns >= 0] if sparse else keep
 
         def survivors(rate: float, factor: float) -> Any:
-            values = kept[rate]
-            if factor != 1.0:
-                values = (values * factor).astype(_float(values.dtype), copy=False)
-            return _like(self._X, values)
+            return _rebuilt(self._X, values, np.where(kept[rate], stored, stored.dtype.type(0)), factor)
 
         return survivors
 
@@ -464,10 +461,10 @@ class _Worst:
             yield slice(i, min(i + size, n))
 
     def _padded(self, rows: slice) -> tuple[NDArray[np.intp], Array, Any]:
-        """Columns (−1 beyond a row's end) and entries of some rows, and where CSR keeps them."""
+        """Columns (−1 beyond a row's end) and entries of some rows, and where they are stored."""
         if not sp.issparse(self._values):
             entries = self._values[rows]
-            return np.broadcast_to(np.arange(entries.shape[1]), entries.shape), entries, None
+            return np.broadcast_to(np.arange(entries.shape[1]), entries.shape), entries, rows
         indptr = self._values.indptr[rows.start : rows.stop + 1]
         at = indptr[:-1, None] + np.arange(max(1, np.diff(indptr).max(initial=0)))
         inside = at < indptr[1:, None]
