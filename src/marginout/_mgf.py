@@ -108,7 +108,7 @@ def distinct_counts(X: Any) -> Counts | None:
     kinds = np.flatnonzero(present)
     number = np.cumsum(present, dtype=X.indices.dtype) - 1
     members = sp.csr_array((np.ones(X.nnz), number[key], X.indptr), shape=(X.shape[0], len(kinds)))
-    return Counts(kinds // width, float(low) + kinds % width, members)
+    return Counts(kinds // width, np.asarray(float(low) + kinds % width, np.float64), members)
 
 
 class DeletionCumulants(Cumulants):
