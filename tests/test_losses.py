@@ -477,6 +477,10 @@ def test_compiled_loops_agree_with_the_jet(loss, K, n, own_weights):
     Loss.add_expansion(loss, plane, y, weights, plain)
     scale = np.maximum(np.abs(plain), 1e-12 * np.abs(plain).max())
     np.testing.assert_allclose(fused / scale, plain / scale, rtol=1e-9, atol=1e-9)
+    fused, plain = np.zeros((3, K)), np.zeros((3, K))
+    loss.add_majorizer(plane, y, weights, fused)
+    Loss.add_majorizer(loss, plane, y, weights, plain)
+    np.testing.assert_allclose(fused, plain, rtol=1e-11, atol=1e-11 * np.abs(plain).max())
     mean, variance = plane.moments()
     for got, wanted in zip(loss.slopes(mean, variance, y), Loss.slopes(loss, mean, variance, y), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=4e-16)

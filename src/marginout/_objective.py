@@ -269,8 +269,7 @@ class Line:
 
         def add(rows: slice, sums: Array) -> None:
             plane = self._plane(t, delta, rows)
-            gamma = objective.loss.majorizer(*plane.moments(), objective.Y[rows])
-            _plane.majorizer(objective.weights[rows], gamma, plane.a, plane.e, sums)
+            objective.loss.add_majorizer(plane, objective.Y[rows], objective.weights[rows], sums)
 
         sums = objective.sum_chunks(3, add)
         return self._squares[2] + sums[0], sums[1], sums[2]

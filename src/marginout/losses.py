@@ -124,6 +124,11 @@ class Loss(ABC):
         jet = self.jet(*plane.moments(), y)
         _plane.expansion(weights, *jet, plane.a, plane.c, plane.e, plane.t, sums)
 
+    def add_majorizer(self, plane: Plane, y: Array, weights: Array, sums: Array) -> None:
+        """Add the majoriser's second derivatives tt, tδ, δδ to three (K,) sums; as `add_expansion`."""
+        gamma = self.majorizer(*plane.moments(), y)
+        _plane.majorizer(weights, gamma, plane.a, plane.e, sums)
+
     def slopes(self, m: Array, v: Array, y: Array) -> tuple[Array, Array]:
         """∂φ/∂m and ∂φ/∂v. From `jet` here; a loss that can do with less work may."""
         jet = self.jet(m, v, y)
@@ -228,6 +233,12 @@ class Hinge(Loss):
             _plane.hinge_bound(weights, y, self.margin, TINY, *plane, sums)
         else:
             super().add_expansion(plane, y, weights, sums)
+
+    def add_majorizer(self, plane: Plane, y: Array, weights: Array, sums: Array) -> None:
+        if self.bound:
+            _plane.hinge_bound_majorizer(weights, y, self.margin, TINY, *plane, sums)
+        else:
+            super().add_majorizer(plane, y, weights, sums)
 
     def slopes(self, m: Array, v: Array, y: Array) -> tuple[Array, Array]:
         if not self.bound:

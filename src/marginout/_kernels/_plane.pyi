@@ -18,6 +18,21 @@ def hinge_bound(
     floor: float,
     sums: Array,
 ) -> None: ...
+def hinge_bound_majorizer(
+    weights: Array,
+    y: Array,
+    margin: float,
+    tiny: float,
+    m: Array,
+    v: Array,
+    a: Array,
+    c: Array,
+    e: Array,
+    t: Array,
+    delta: Array,
+    floor: float,
+    sums: Array,
+) -> None: ...
 def logistic_bound(
     weights: Array,
     y: Array,

@@ -141,6 +141,43 @@ def hinge_bound(
                 k += width
 
 
+cdef cloned_void hinge_majorizer_rows(
+    Py_ssize_t n, Py_ssize_t K, bint own, const double* weights, const double* y, double margin,
+    double tiny, const double* m, const double* v, const double* a, const double* c,
+    const double* e, const double* t, const double* delta, double floor, double* tt, double* tb,
+    double* bb,
+) noexcept nogil:
+    cdef Py_ssize_t i, k, at
+    cdef double u, z, q, g
+    for i in range(n):
+        for k in range(K):
+            at = i * K + k
+            u = v[at] + t[k] * (2 * c[at] + t[k] * e[at])
+            u = u if u > floor else floor
+            z = margin - y[at] * (m[at] + t[k] * a[at] + delta[k])
+            q = sqrt(z * z + u)
+            g = 0.5 * weights[at if own else i] / (q if q > tiny else tiny)
+            tt[k] += g * (a[at] * a[at] + e[at])
+            tb[k] += g * a[at]
+            bb[k] += g
+
+
+def hinge_bound_majorizer(
+    const double[:, ::1] weights, const double[:, ::1] y, double margin, double tiny,
+    const double[:, ::1] m, const double[:, ::1] v, const double[:, ::1] a,
+    const double[:, ::1] c, const double[:, ::1] e, const double[::1] t,
+    const double[::1] delta, double floor, double[:, ::1] sums,
+):
+    """`moments`, the majoriser's curvature of ½(z + √(z² + v)), and `majorizer`, in one loop."""
+    if m.shape[0]:
+        with nogil:
+            hinge_majorizer_rows(
+                m.shape[0], m.shape[1], weights.shape[1] > 1, &weights[0, 0], &y[0, 0], margin, tiny,
+                &m[0, 0], &v[0, 0], &a[0, 0], &c[0, 0], &e[0, 0], &t[0], &delta[0], floor,
+                &sums[0, 0], &sums[1, 0], &sums[2, 0],
+            )
+
+
 cdef cloned_void hinge_slopes_flat(
     Py_ssize_t size, const double* y, double margin, double tiny, const double* m,
     const double* v, double* dm, double* dv,

@@ -67,12 +67,12 @@ class Result:
 
 #: A problem also counts as solved when as many iterations together lower F by less than tol/100.
 STALL = 50
-#: How much the suboptimality may exceed its estimate. On real text it stayed below twice.
-SAFETY = 4.0
+#: How much the suboptimality may exceed its estimate: on real text it stayed below twice.
+SAFETY = 2.5
 #: How much more before there is a trend to go by.
 EARLY = 5.0
 #: Iterations that a good preconditioner makes do with.
-MANY = 40
+MANY = 20
 #: A fall of F is measured over so many iterations, or fewer.
 WINDOW = 8
 
