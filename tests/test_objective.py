@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from marginout import _objective
 from marginout._design import make_design
 from marginout._objective import Objective
 from marginout.losses import EpsilonInsensitive, Hinge, Logistic, LogisticGaussian, Quadratic
@@ -313,7 +312,7 @@ def test_select_is_the_same_problems_alone(loss, own):
 def test_chunks_change_rounding_only(loss, own, monkeypatch):
     """Chunks of four rows against one chunk, in every verb."""
     whole = Problem(loss, Dropout(RATES), own)
-    monkeypatch.setattr(_objective, "CHUNK", 4 * K)
+    monkeypatch.setattr(loss, "chunk", 4 * K)
     parts = Problem(loss, Dropout(RATES), own)
     assert len(parts.objective.chunks) > len(whole.objective.chunks) == 1
     one, many = (p.objective.point(p.W, p.b) for p in (whole, parts))

@@ -31,8 +31,6 @@ Array = NDArray[np.float64]
 #: Added to the deviation of every score, as a fraction of the loss's own scale: where there
 #: is no variance the kink of the loss is rounded off by this much, and no further.
 ROUNDING = 1e-10
-#: Elements of an (n, K) array that are worked on at a time, so that temporaries stay in cache.
-CHUNK = 16_384
 
 
 def dots(A: Array, B: Array) -> Array:
@@ -105,7 +103,7 @@ class Objective:
         self.K = Y.shape[1]
         self.rounding = rounding
         self.floor = (rounding * loss.scale) ** 2
-        rows = max(1, CHUNK // self.K)
+        rows = max(1, loss.chunk // self.K)
         self.chunks = [slice(i, i + rows) for i in range(0, len(Y), rows)]
 
     def select(self, columns: NDArray[np.intp], design: Design | None = None) -> Objective:

@@ -43,6 +43,9 @@ __all__ = [
 #: Smallest radius √(z²+v) or deviation √v that is divided by: its cube is still a normal number.
 TINY = 1e-100
 
+#: A compiled loop has no temporaries: it may take more at a time.
+COMPILED_CHUNK = 2**17
+
 #: Largest curvature of ½(E|ζ|)² for a normal ζ, over all directions of (mean, deviations):
 #: max over r of the top eigenvalue of h·∇²h + ∇h∇hᵀ, h = E|r + N(0,1)|, reached at |r| = 1.615.
 GAUSSIAN_CURVATURE = 1.4678957898220109
@@ -96,6 +99,8 @@ class Loss(ABC):
     scale = 1.0
     #: A step in the score that is worth planning for: curvature is judged at this length.
     grain = 0.1
+    #: Examples times problems that are worked on at a time, so that temporaries stay in cache.
+    chunk = 16_384
 
     @abstractmethod
     def jet(self, m: Array, v: Array, y: Array) -> Jet:
@@ -211,6 +216,8 @@ class Hinge(Loss):
         self.margin = self.scale = float(margin)
         self.grain = 0.1 * self.margin
         self.bound = expectation == "bound"
+        if self.bound:
+            self.chunk = COMPILED_CHUNK
         self._abs, self._curvature = _ABS[expectation]
 
     def jet(self, m: Array, v: Array, y: Array) -> Jet:
@@ -300,6 +307,8 @@ class Logistic(Loss):
 
     log(1 + exp(−y·m)) at v = 0.
     """
+
+    chunk = COMPILED_CHUNK
 
     def jet(self, m: Array, v: Array, y: Array) -> Jet:
         omega = np.sqrt(m * m + v)

@@ -120,21 +120,28 @@ def _search(
     for _ in range(TRIALS):
         trial = line.expand(t + step_t, delta + step_d)
         up = trial.value > base.value + ROUNDING * np.abs(base.value)
-        shorter = _cut(base, trial, step_t, step_d) if up.any() else step_t
-        t, delta = np.where(up, t, t + step_t), np.where(up, delta, delta + step_d)
-        base = Slope(*(np.where(up, old, new) for old, new in zip(base, trial, strict=True)))
-        left = _offset_left(base, objective)
-        if not up.any() and np.all((np.abs(base.dt) <= steepest) & (left <= precision * base.value)):
-            break
-        lean = np.where(up, LEAN, np.where(lean > 0.05 * LEAN, KEEP * lean, 0.0))
+        some_up = bool(up.any())
+        if some_up:
+            shorter = _cut(base, trial, step_t, step_d)
+            t, delta = np.where(up, t, t + step_t), np.where(up, delta, delta + step_d)
+            base = Slope(*(np.where(up, old, new) for old, new in zip(base, trial, strict=True)))
+            cut_t, cut_d = shorter * step_t, shorter * step_d
+        else:
+            t, delta, base = t + step_t, delta + step_d, trial
+            left = _offset_left(base, objective)
+            if np.all((np.abs(base.dt) <= steepest) & (left <= precision * base.value)):
+                break
         curved = base
-        if lean.any() and not up.all():
-            tt, tb, bb = line.majorize(t, delta)
-            curved = base._replace(
-                dtt=base.dtt + lean * tt, dtb=base.dtb + lean * tb, dbb=base.dbb + lean * bb
-            )
-        newton_t, newton_d = _newton_step(curved, objective)
-        step_t, step_d = np.where(up, shorter * step_t, newton_t), np.where(up, shorter * step_d, newton_d)
+        if some_up or lean.any():
+            lean = np.where(up, LEAN, np.where(lean > 0.05 * LEAN, KEEP * lean, 0.0))
+            if lean.any() and not up.all():
+                tt, tb, bb = line.majorize(t, delta)
+                curved = base._replace(
+                    dtt=base.dtt + lean * tt, dtb=base.dtb + lean * tb, dbb=base.dbb + lean * bb
+                )
+        step_t, step_d = _newton_step(curved, objective)
+        if some_up:
+            step_t, step_d = np.where(up, cut_t, step_t), np.where(up, cut_d, step_d)
     return t, delta, base
 
 
