@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from abc import abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -127,11 +128,13 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
         self.estimator_ = model
         return self
 
+    @abstractmethod
     def _validate(self, X: Any, y: Any) -> tuple[Any, Any]:
-        raise NotImplementedError
+        """X and y, checked."""
 
+    @abstractmethod
     def _suits(self, estimator: Any) -> bool:
-        raise NotImplementedError
+        """Whether an estimator is of the kind that is wrapped."""
 
     def _check_targets(self, y: Any, weights: Array) -> None:
         """Refuse targets that nothing can be learnt from."""
