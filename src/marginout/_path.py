@@ -37,7 +37,7 @@ from marginout._validation import check_count, check_features, check_flag, check
 from marginout.estimators._base import TOL_UNIT, DropoutLinearModel, check_targets, encode
 from marginout.losses import Loss
 from marginout.noise import Noise, resolve
-from marginout.solvers import Result, choose, dual, lanes, newton
+from marginout.solvers import Result, Solver, choose, dual, lanes, ncg, newton
 
 __all__ = ["RATES", "Path", "path"]
 
@@ -92,6 +92,7 @@ class Problem:
     solver: str
     tol: float
     max_iter: int
+    certified: bool  # whether gaps must be certificates
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,7 @@ def path(
         )
     X, y = check_X_y(X, y, accept_sparse="csr", dtype=[np.float64, np.float32], estimator=estimator)
     weights = check_sample_weight(sample_weight, X)
-    problem, classes, centre = pose(estimator, X, y, weights, [np.arange(len(y))], loose=1.0)
+    problem, classes, centre = pose(estimator, X, y, weights, [np.arange(len(y))])
     noises, models = check_noises(noises, X)
     Cs = check_Cs(Cs, problem)
     shape = len(Cs), len(noises)
@@ -264,12 +265,13 @@ def smallest_C(problem: Problem) -> float:
 
 
 def pose(
-    estimator: Any, X: Any, y: Any, weights: Array, rows: Sequence[NDArray[np.intp]], loose: float
+    estimator: Any, X: Any, y: Any, weights: Array, rows: Sequence[NDArray[np.intp]], loose: float | None = None
 ) -> tuple[Problem, NDArray[Any] | None, float]:
     """The problem of an estimator on validated data, its classes, and what its offsets are counted from.
 
     `rows` holds the training rows of every training set; none of them is copied. X is stored as a
-    design stores it, once for all noises.
+    design stores it, once for all noises. A `loose` search stops so many times farther from the
+    optimum than a fit, and does without certificates.
     """
     X = make_design(X, resolve(0.0)).X
     classes, centre = None, 0.0
@@ -299,10 +301,12 @@ def pose(
             )
         columns = np.flatnonzero(present) if len(classes) > 2 else np.arange(1)
         trainings.append(Training(columns, _weigh(estimator, classes, labels, Y, own, columns)))
-    tol = loose * TOL_UNIT * check_real("tol", estimator.tol, above=0)
+    tol = (loose or 1.0) * TOL_UNIT * check_real("tol", estimator.tol, above=0)
     max_iter = check_count("max_iter", estimator.max_iter, 1)
     loss = estimator._loss(Y)
-    problem = Problem(X, Y, trainings, loss, estimator.fit_intercept, estimator.solver, tol, max_iter)
+    problem = Problem(
+        X, Y, trainings, loss, estimator.fit_intercept, estimator.solver, tol, max_iter, loose is None
+    )
     return problem, classes, centre
 
 
@@ -507,34 +511,63 @@ class _Solver:
     """
 
     def __init__(self, problem: Problem, stop: Event) -> None:
-        self._problem = problem
+        self._problem, self._stop = problem, stop
         self._options: dict[str, Any] = {"tol": problem.tol, "monitor": lambda *_: stop.is_set()}
         self._before: tuple[Array, Array] | None = None  # the last weights and dual variables
         self._look = dual.FIRST_LOOK  # a look at the gap costs as much as some sweeps: not too soon
 
     def __call__(self, objective: Objective, W: Array, b: Array) -> Result:
-        most = self._problem.max_iter
-        if not (objective.design.noiseless and objective.loss.kinked):
-            if self._problem.solver == "auto" and W.any() and lanes.suits(objective, self._problem.tol):
-                return lanes.solve(objective, W, b, max_iter=most, **self._options)
-            return choose(self._problem.solver, objective)(objective, W, b, max_iter=most, **self._options)
+        if objective.design.noiseless and objective.loss.kinked:
+            return self._plain(objective, W, b)
+        problem = self._problem
+        quick = problem.solver == "auto" and problem.tol >= lanes.FINEST and not problem.certified
+        if quick and W.any() and lanes.suits(objective):
+            return self._sprint(objective, W, b)
+        solve = choose(problem.solver, objective)
+        return solve(objective, W, b, max_iter=problem.max_iter, **self._options)
+
+    def _plain(self, objective: Objective, W: Array, b: Array) -> Result:
+        """A kinked loss without noise: dual coordinate descent."""
         weights = np.broadcast_to(objective.weights, objective.Y.shape)
         beta = np.zeros_like(objective.Y)
         if self._before is not None:
             lighter, last = self._before
             beta = np.where(np.abs(last) > 0.999 * lighter, np.sign(last) * weights, last)
         small = newton.suits(objective)
-        sweeps = max(SWEEPS, SWEPT // objective.design.nnz) if small else most
+        sweeps = max(SWEEPS, SWEPT // objective.design.nnz) if small else self._problem.max_iter
         result = dual.solve(objective, W, b, max_iter=sweeps, beta=beta, look=self._look, **self._options)
         self._before = weights, beta
         self._look = max(dual.FIRST_LOOK, min(2 * result.n_iter // 3, sweeps))
-        late = np.flatnonzero(~result.converged)
-        if late.size and small:  # features of very different size, probably
-            exact = newton.solve(objective.select(late), W[:, late], b[late], max_iter=most, **self._options)
-            result.W[:, late], result.b[late] = exact.W, exact.b
-            result.value[late], result.gap[late] = exact.value, exact.gap
-            result.converged[late] = exact.converged
+        if small:  # features of very different size, probably, where it is late
+            self._finish(result, newton.solve, objective, W, b)
         return result
+
+    def _sprint(self, objective: Objective, W: Array, b: Array) -> Result:
+        """Eight problems at a time in single precision; `ncg` has those that end too early."""
+        K = objective.K
+        result = Result(W.copy(), b.copy(), np.zeros(K), np.full(K, np.inf), np.zeros(K, dtype=bool), 1, [])
+        for own in np.array_split(np.arange(K), -(-K // lanes.LANES)):
+            if self._stop.is_set():
+                return result
+            few = objective.select(own)
+            end = lanes.sprint(few, W[:, own], b[own], tol=self._problem.tol, max_iter=self._problem.max_iter)
+            result.W[:, own], result.b[own] = end.W, end.b
+            result.value[own], result.gap[own], result.converged[own] = end.value, end.left, end.converged
+            result.n_iter = max(result.n_iter, int(end.iterations.max()))
+        self._finish(result, ncg.solve, objective, result.W, result.b)
+        return result
+
+    def _finish(self, result: Result, solve: Solver, objective: Objective, W: Array, b: Array) -> None:
+        """Solve what has not converged by another method, from (W, b).
+
+        Sets: the columns of the result.
+        """
+        late = np.flatnonzero(~result.converged)
+        if late.size:
+            few = objective.select(late)
+            end = solve(few, W[:, late], b[late], max_iter=self._problem.max_iter, **self._options)
+            result.W[:, late], result.b[late], result.value[late] = end.W, end.b, end.value
+            result.gap[late], result.converged[late] = end.gap, end.converged
 
 
 def _ahead(Cs: Array, i: int, before: tuple[Array, Array], now: tuple[Array, Array]) -> tuple[Array, Array]:

@@ -64,10 +64,11 @@ def starting_point(
     line, t, delta = objective.first_line()
     rough = line.rounded(rounding) if rounding else line
     zero = np.zeros_like(t)
-    t, delta, _ = _search(rough, rough.expand(zero, zero), t, delta, START)
+    precision = max(precision, START)
+    t, delta, _ = _search(rough, rough.expand(zero, zero), t, delta, precision)
     slope = line.expand(t, delta)
     point = line.move(t, delta, slope.value, _offset_left(slope, objective))
-    return settle_offset(objective, point, max(precision, START))
+    return settle_offset(objective, point, precision)
 
 
 def settle_offset(objective: Objective, point: Point, precision: float) -> Point:

@@ -88,6 +88,7 @@ class Progress:
         self.tol, self.max_iter, self._monitor = tol, max_iter, monitor
         K = objective.K
         self.active = np.arange(K)
+        self.head_start = 0  # iterations that some other method made before
         self._W, self._b = np.zeros((objective.design.d, K)), np.zeros(K)
         self._value, self._gap, self._left = np.full(K, np.inf), np.full(K, np.inf), np.full(K, np.inf)
         self._converged, self._n_iter = np.zeros(K, dtype=bool), np.ones(K, dtype=np.intp)
@@ -167,7 +168,7 @@ class Progress:
         of the last two falls of F.
         """
         histories = [self._history[k] for k in self.active]
-        count = np.array([len(history) for history in histories])
+        count = self.head_start + np.array([len(history) for history in histories])
         doubt = np.where(count < 2, EARLY, np.maximum(1.0, count / MANY) ** 3)
         return np.maximum(0.5 * SAFETY * doubt * decrement, list(map(self._trend, histories, point.value)))
 

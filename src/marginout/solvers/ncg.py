@@ -4,6 +4,9 @@ Polak–Ribière directions, preconditioned by the diagonal of the IRLS majorise
 iteration costs two passes over X, one to look along the direction and one to pull the
 derivatives back; the search in between costs O(n) a trial. The batch shrinks as its
 problems converge.
+
+Several problems that `lanes` knows go most of the way in single precision, eight at once;
+the last steps, the stop and the certificate are double precision's in any case.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from marginout._objective import Array, Objective, dots
+from marginout.solvers import lanes
 from marginout.solvers._linesearch import certify, minimize_line, starting_point
 from marginout.solvers._result import Monitor, Progress, Result
 
@@ -24,6 +28,10 @@ REFRESH = 30
 OFFSET = 1e-3
 #: Fewer batches than this are halved, or some core would have nothing to do at the end.
 FEW = 4
+#: Problems, and multiplications of a pass, from which on a sprint in single precision pays.
+SEVERAL, WORTH = 3, 200_000
+#: What the offset of a sprint's start may keep of its suboptimality, as a fraction of F.
+ROUGH = 1e-2
 #: A batch is packed anew once this fraction of it has converged.
 PACK = 0.5
 
@@ -36,10 +44,21 @@ def solve(
     The suboptimality left is estimated by ½ gᵀD⁻¹g, with D the preconditioner.
     """
     progress = Progress(objective, tol, max_iter, monitor)
-    size = objective.design.batch
-    if FEW * size > objective.K:
+    K, size = objective.K, objective.design.batch
+    if K >= SEVERAL and objective.design.nnz * K > WORTH and not W.any() and lanes.suits(objective):
+        batches = -(-K // lanes.LANES)
+        return progress.solve(objective, W, b, _sprint, -(-K // batches), apart=True)
+    if FEW * size > K:
         size //= 2
     return progress.solve(objective, W, b, _descend, size, apart=True)
+
+
+def _sprint(objective: Objective, W: Array, b: Array, progress: Progress) -> None:
+    """Most of the way in single precision; `n_iter` counts the rest."""
+    start = starting_point(objective, W, b, ROUGH)
+    end = lanes.sprint(objective, start.W, start.b, tol=progress.tol, max_iter=progress.max_iter)
+    progress.head_start = int(end.iterations.min())
+    _descend(objective, end.W, end.b, progress)
 
 
 def _descend(objective: Objective, W: Array, b: Array, progress: Progress) -> None:
