@@ -278,19 +278,20 @@ def test_hard_corners(solver, name):
 
 
 @pytest.mark.parametrize("estimator", CLASSIFIERS)
-@pytest.mark.parametrize("noise", [0.0, 0.1, Gaussian(0.05)], ids=repr)
+@pytest.mark.parametrize("noise", [0.0, 0.3, Gaussian(0.2)], ids=repr)
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_batch_equals_separate_fits(estimator, noise, solver):
     """Problems solved side by side take their steps together, but end where they end alone.
 
     ‖Δw‖ ≤ √(2ΔF), so that weights to 1e-6 need F to about 1e-12; lbfgs and Newton's method take one
-    problem after the other anyway.
+    problem after the other anyway. Balanced, no class is given up: F has no tip to creep to.
     """
     X, y = problem(estimator, n=90, n_classes=4)
     labels = np.array(["d", "b", "a", "c"])[y]
     one_by_one = solver == "lbfgs" or (noise == 0.0 and estimator is DropoutSVC)
     tol = 1e-5 if one_by_one else 1e-12
-    model = estimator(C=0.7, noise=noise, solver=solver, tol=tol, max_iter=10_000).fit(X, labels)
+    options = {"solver": solver, "tol": tol, "max_iter": 10_000, "class_weight": "balanced"}
+    model = estimator(C=0.7, noise=noise, **options).fit(X, labels)
     assert_array_equal(model.classes_, ["a", "b", "c", "d"])
     batch, coef, intercept = model.objective_, model.coef_, model.intercept_
     total = 0.0
@@ -299,8 +300,7 @@ def test_batch_equals_separate_fits(estimator, noise, solver):
         assert_allclose(model.coef_[0], coef[k], atol=1e-6)
         assert_allclose(model.intercept_[0], intercept[k], atol=1e-6)
         total += model.objective_
-    # IRLS falls by less than the arithmetic's 1e-14 an iteration before it is there.
-    assert_allclose(batch, total, rtol=1e-10 if solver == "irls" else 1e-11)
+    assert_allclose(batch, total, rtol=1e-11)
 
 
 @pytest.mark.parametrize("estimator", CLASSIFIERS)

@@ -9,11 +9,11 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 
-from marginout import DropoutSVC, DropoutSVCCV
+from marginout import DropoutSVC
 from marginout._design import make_design
 from marginout._kernels import _lanes
 from marginout._objective import Objective
-from marginout._path import SharedDesign, SharedObjective
+from marginout._path import SharedDesign, SharedObjective, pose, walk
 from marginout.losses import Hinge, Logistic
 from marginout.noise import Deletion, Dropout, Gaussian
 from marginout.solvers import lanes, ncg
@@ -88,17 +88,25 @@ def test_knows_what_it_does_not_know():
 
 def test_a_search_leaves_to_ncg_what_it_cannot_finish(monkeypatch):
     X, y = load_digits(return_X_y=True)
-    X = sp.csr_array(X[:300] / 16)
-    search = DropoutSVCCV([0.01, 0.1, 1.0], [0.3, 0.5], cv=3)
-    whole = search.fit(X, y[:300])
+    X, y, model = sp.csr_array(X[:200] / 16), y[:200], DropoutSVC(class_weight="balanced")
+
+    def objectives():
+        values = {}
+        problem, *_ = pose(model, X, y, np.ones(200), [np.arange(0, 150), np.arange(50, 200)], loose=2.0)
+        walk(problem, np.array([0.1, 1.0]), [Dropout(0.3), Dropout(0.5)], keep_in(values), n_jobs=1)
+        return np.array([values[key] for key in sorted(values)])
+
+    def keep_in(values):
+        return lambda parts, _: values.update({part[:3]: part.value for part in parts})
+
+    whole = objectives()
+    assert whole.shape == (8, 10)
     monkeypatch.setattr(lanes, "MOST", 1)
-    # Other roads to the same optima: a score may change by an example that lies on the border.
-    assert_allclose(clone(search).fit(X, y[:300]).scores_, whole.scores_, atol=0.011)
+    assert_allclose(objectives(), whole, rtol=3e-4)
 
 
 @pytest.mark.parametrize("noise", [0.05, 0.5, 0.9])
-@pytest.mark.parametrize("class_weight", [None, "balanced"])
-def test_a_fit_of_several_classes_sprints_and_ends_in_double_precision(noise, class_weight, monkeypatch):
+def test_a_fit_of_several_classes_sprints_and_ends_in_double_precision(noise, monkeypatch):
     X, y = load_digits(return_X_y=True)
     X = sp.csr_array(X / 16)
     sprints = []
@@ -109,16 +117,24 @@ def test_a_fit_of_several_classes_sprints_and_ends_in_double_precision(noise, cl
 
     lanes_sprint = lanes.sprint
     monkeypatch.setattr(lanes, "sprint", sprint)
-    model = DropoutSVC(0.1, noise=noise, class_weight=class_weight)
+    model = DropoutSVC(0.1, noise=noise, class_weight="balanced")
     few = clone(model).fit(X, y)
     assert [len(end.b) for end in sprints] == [5, 5]
     exact = clone(model).set_params(tol=1e-7).fit(X, y)
     assert few.objective_ - few.optimality_gap_ <= exact.objective_ <= few.objective_
     assert few.objective_ <= exact.objective_ * (1 + 1e-4)
-    assert exact.optimality_gap_ <= 1e-5 * exact.objective_
     assert len(few.objective_history_) == few.n_iter_
     monkeypatch.setattr(ncg, "SEVERAL", 11)
     slow = clone(model).set_params(tol=1e-7).fit(X, y)
     assert_allclose(exact.objective_, slow.objective_, rtol=1e-7)
     assert_allclose(exact.coef_, slow.coef_, atol=1e-3 * np.abs(slow.coef_).max())
     assert slow.n_iter_ > exact.n_iter_
+
+
+def test_a_class_that_is_given_up_is_certified_in_few_iterations():
+    """At rate 0.5 half of the digits end at w = 0, where single precision cannot see the slope."""
+    X, y = load_digits(return_X_y=True)
+    model = DropoutSVC(0.1).fit(sp.csr_array(X / 16), y)
+    assert np.sum(np.abs(model.coef_).max(axis=1) < 1e-6) == 5
+    assert model.n_iter_ < 20
+    assert model.optimality_gap_ < 0.02 * model.objective_

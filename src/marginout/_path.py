@@ -265,7 +265,12 @@ def smallest_C(problem: Problem) -> float:
 
 
 def pose(
-    estimator: Any, X: Any, y: Any, weights: Array, rows: Sequence[NDArray[np.intp]], loose: float | None = None
+    estimator: Any,
+    X: Any,
+    y: Any,
+    weights: Array,
+    rows: Sequence[NDArray[np.intp]],
+    loose: float | None = None,
 ) -> tuple[Problem, NDArray[Any] | None, float]:
     """The problem of an estimator on validated data, its classes, and what its offsets are counted from.
 
@@ -438,7 +443,9 @@ def _chains(problem: Problem, models: list[Noise]) -> list[Chain]:
     for design, base, members in kinds.values():
         pairs = [(peak / base, j, f) for peak, j in sorted(members) for f in range(len(problem.trainings))]
         wide = sum(len(problem.trainings[f].columns) for _, _, f in pairs)
-        count = min(len(pairs), -(-wide // _width(problem)))
+        # A plain SVM shares no passes over X: more batches keep more cores busy.
+        width = 1 if design.noiseless and problem.loss.kinked else _width(problem)
+        count = min(len(pairs), -(-wide // width))
         for part in (pairs[len(pairs) * i // count : len(pairs) * (i + 1) // count] for i in range(count)):
             chains.append(Chain([(j, f) for _, j, f in part], [factor for factor, _, _ in part], design))
     return sorted(chains, key=lambda chain: chain.design.coefficient.max() * max(chain.factors))
@@ -514,7 +521,6 @@ class _Solver:
         self._problem, self._stop = problem, stop
         self._options: dict[str, Any] = {"tol": problem.tol, "monitor": lambda *_: stop.is_set()}
         self._before: tuple[Array, Array] | None = None  # the last weights and dual variables
-        self._look = dual.FIRST_LOOK  # a look at the gap costs as much as some sweeps: not too soon
 
     def __call__(self, objective: Objective, W: Array, b: Array) -> Result:
         if objective.design.noiseless and objective.loss.kinked:
@@ -535,9 +541,8 @@ class _Solver:
             beta = np.where(np.abs(last) > 0.999 * lighter, np.sign(last) * weights, last)
         small = newton.suits(objective)
         sweeps = max(SWEEPS, SWEPT // objective.design.nnz) if small else self._problem.max_iter
-        result = dual.solve(objective, W, b, max_iter=sweeps, beta=beta, look=self._look, **self._options)
+        result = dual.solve(objective, W, b, max_iter=sweeps, beta=beta, **self._options)
         self._before = weights, beta
-        self._look = max(dual.FIRST_LOOK, min(2 * result.n_iter // 3, sweeps))
         if small:  # features of very different size, probably, where it is late
             self._finish(result, newton.solve, objective, W, b)
         return result

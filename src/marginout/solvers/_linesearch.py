@@ -104,11 +104,11 @@ def settle_offset(objective: Objective, point: Point, precision: float) -> Point
 def certify(objective: Objective, point: Point) -> tuple[Point, Array]:
     """The point with its best offset, and by how much F can be above its minimum: one pass.
 
-    F is 1-strongly convex in w once the offset is optimised away.
+    F is 1-strongly convex in w once the offset is optimised away, and never negative.
     """
     point = settle_offset(objective, point, CERTIFIED)
     G = objective.gradient(point)
-    return point, 0.5 * dots(G, G) + point.offset_left
+    return point, np.minimum(0.5 * dots(G, G) + point.offset_left, point.value)
 
 
 def _search(

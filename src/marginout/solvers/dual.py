@@ -7,6 +7,7 @@ The duality gap, with the offset optimal for w and β made feasible, is the cert
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,10 +19,16 @@ from marginout._objective import Array, Objective, Point, dots
 from marginout.losses import Box
 from marginout.solvers._result import Monitor, Progress, Result
 
-#: Sweeps before the first look at the duality gap, and the factor from one look to the next.
-FIRST_LOOK, NEXT_LOOK = 6, 1.3
+#: Sweeps before the first look at the duality gap, and the largest factor from one look to the next.
+FIRST_LOOK, NEXT_LOOK = 6, 4.0
+#: Examples that were left out are looked at again after so many times the sweeps before.
+AGAIN = 1.3
+#: A look is due when the largest violation, to which the gap is about proportional, promises this
+#: fraction of the tolerance: a look costs as much as some sweeps.
+DUE = 0.7
 #: The penalty of Σβ, as a fraction of the examples' mean squared norm.
 PENALTY = 0.01
+TINY = 1e-300
 SEED = 88172645463325252
 
 
@@ -34,12 +41,10 @@ def solve(
     max_iter: int,
     monitor: Monitor | None = None,
     beta: Array | None = None,
-    look: int = FIRST_LOOK,
 ) -> Result:
     """Minimise all K problems, a thread to a problem; a warm start sets the offsets only.
 
     `beta`, (n, K), holds dual variables to start from as well, and those of the solution in the end.
-    `look` is the number of sweeps before the first look at the duality gap.
     """
     design, K = objective.design, objective.K
     progress = Progress(objective, tol, max_iter, monitor)
@@ -51,20 +56,22 @@ def solve(
         duals = design.pullback(np.zeros((design.d, K)), beta, np.zeros_like(beta))
         for k, descent in enumerate(descents):
             descent.begin(beta[:, k], duals[:, k])
-    everyone, kept = descents, beta
-    sweeps = 0
-    with ThreadPoolExecutor(design.threads(design.nnz * K)) as pool:
+    everyone, kept, look = descents, beta, FIRST_LOOK
+    threads = min(K, design.threads(design.nnz * K))
+    with ThreadPoolExecutor(threads) as pool:
+        each = pool.map if threads > 1 else map  # to hand over to a single thread takes time
         while True:
-            count = min(look, max_iter) - sweeps
-            list(pool.map(_Descent.sweep, descents, [count] * len(descents)))
-            sweeps += count
+            list(each(_Descent.sweep, descents, [min(look, max_iter)] * len(descents)))
+            look = max(1, *(descent.sweeps for descent in descents))
             W = np.column_stack([descent.w for descent in descents])
             point, gap = certify(objective, W, np.column_stack([descent.beta for descent in descents]))
-            if not progress.record(sweeps, point, gap):
+            if not progress.record(look, point, gap):
                 progress.keep(point, gap)
                 if kept is not None:
                     kept[...] = np.column_stack([descent.beta for descent in everyone])
                 return progress.result()
+            for descent, share in zip(descents, DUE * tol * point.value / np.maximum(gap, TINY), strict=True):
+                descent.enough = share * descent.worst
             parted = progress.part(0.0)
             if parted is not None:
                 done, going = parted
@@ -108,8 +115,9 @@ def _balanced(beta: Array) -> Array:
 def _best_offset(box: Box, scores: Array) -> float:
     """The minimiser over b of the loss, which is convex and piecewise linear in b."""
     kink = box.target - scores
-    kinks = np.concatenate([kink - box.epsilon, kink + box.epsilon])
-    rises = np.concatenate([box.high, -box.low])
+    up, down = np.flatnonzero(box.high), np.flatnonzero(box.low)
+    kinks = np.concatenate([kink[up] - box.epsilon, kink[down] + box.epsilon])
+    rises = np.concatenate([box.high[up], -box.low[down]])
     order = np.argsort(kinks, kind="stable")
     slope = np.cumsum(rises[order]) - box.high.sum()
     flat = 1e-12 * rises.sum()
@@ -133,7 +141,7 @@ class _Descent:
         self.beta = np.zeros(design.n)
         self._offset = np.array([0.0, centre if fit_intercept else 0.0])
         self._order = np.flatnonzero(box.high > box.low)
-        self._limit = np.inf
+        self.sweeps, self.worst, self.enough = 0, np.inf, 0.0
         self._seed = np.array([SEED], dtype=np.uint64)
 
     def begin(self, beta: Array, w: Array) -> None:
@@ -142,15 +150,21 @@ class _Descent:
         self._offset[0] = beta.sum()
         self._offset[1] -= self._rho * self._offset[0]
 
-    def sweep(self, count: int) -> None:
-        """Go over the examples, leaving out those that sit firmly at a bound."""
-        active = len(self._order)
-        for _ in range(count):
-            if active == 0:
-                break
-            active, worst = self._sweep(
+    def sweep(self, most: int) -> None:
+        """Go over the examples, leaving out those that sit firmly at a bound.
+
+        Until there were `most` sweeps in all, or the largest violation is small `enough`.
+        """
+        active, least, again = 0, self.sweeps + FIRST_LOOK, 0
+        while self.sweeps < most:
+            if active == 0 or self.sweeps >= again:
+                active, again = len(self._order), math.ceil(AGAIN * self.sweeps) + 1
+            limit = self.worst if self.worst > 0 else np.inf
+            active, self.worst = self._sweep(
                 *self._rows, self._norms, self.box.target, self.box.epsilon, self.box.low, self.box.high,
-                self._rho, self.beta, self.w, self._offset, self._order, active, self._limit, self._seed,
+                self._rho, self.beta, self.w, self._offset, self._order, active, limit, self._seed,
             )  # fmt: skip
-            self._limit = worst if worst > 0 else np.inf
             self._offset[1] += self._rho * self._offset[0]  # the multiplier's step
+            self.sweeps += 1
+            if self.worst < self.enough and self.sweeps >= least:
+                break

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginout._kernels import _lanes
-from marginout._objective import Array, Objective
+from marginout._objective import Array, Objective, dots
 from marginout.losses import Hinge
 
 #: Problems that are solved at once.
@@ -28,10 +28,14 @@ MOST = 200
 
 
 class Sprint(NamedTuple):
-    """Where a sprint ended, for each of K problems; where it started if it failed."""
+    """Where a sprint ended, for each of K problems; where it started if it failed.
+
+    `reach` is ‖w‖ times the root mean square of ‖x‖: few scores are larger.
+    """
 
     W: Array
     b: Array
+    reach: Array
     value: Array
     left: Array
     converged: NDArray[np.bool_]
@@ -72,9 +76,12 @@ def sprint(objective: Objective, W: Array, b: Array, *, tol: float, max_iter: in
         loss.margin, objective.fit_intercept, max(tol, FINEST), min(max_iter, MOST),
     )  # fmt: skip
     sound = (np.isfinite(value) & np.isfinite(ends).all(axis=0))[:K]
+    data = base.rows[0]
+    W = np.where(sound, ends[:, :K], W)
     return Sprint(
-        np.where(sound, ends[:, :K], W),
+        W,
         np.where(sound, offsets[:K], b),
+        np.sqrt(dots(W, W) * (float(data @ data) / design.n)),
         value[:K],
         left[:K],
         sound & (left <= max(tol, FINEST) * value)[:K],

@@ -32,6 +32,8 @@ FEW = 4
 SEVERAL, WORTH = 3, 200_000
 #: What the offset of a sprint's start may keep of its suboptimality, as a fraction of F.
 ROUGH = 1e-2
+#: A sprint that ends with scores below this fraction of the loss's scale has given the problem up.
+LOST = 1e-3
 #: A batch is packed anew once this fraction of it has converged.
 PACK = 0.5
 
@@ -57,8 +59,10 @@ def _sprint(objective: Objective, W: Array, b: Array, progress: Progress) -> Non
     """Most of the way in single precision; `n_iter` counts the rest."""
     start = starting_point(objective, W, b, ROUGH)
     end = lanes.sprint(objective, start.W, start.b, tol=progress.tol, max_iter=progress.max_iter)
+    # A class that is given up ends at w = 0, the tip of a cone, where single precision loses its way.
+    lost = end.reach < LOST * objective.loss.scale
     progress.head_start = int(end.iterations.min())
-    _descend(objective, end.W, end.b, progress)
+    _descend(objective, np.where(lost, start.W, end.W), np.where(lost, start.b, end.b), progress)
 
 
 def _descend(objective: Objective, W: Array, b: Array, progress: Progress) -> None:
