@@ -21,6 +21,10 @@ from marginout.solvers import lanes, ncg
 pytestmark = pytest.mark.skipif(not _lanes.AVAILABLE, reason="made for processors with AVX2 and FMA")
 
 
+def never():
+    return False
+
+
 def problem(n=300, d=80, K=8, dtype=np.float64, margin=1.0, fit_intercept=True, seed=0):
     """K problems with rates, weights and left-out rows of their own."""
     rng = np.random.default_rng(seed)
@@ -43,7 +47,7 @@ def test_reaches_the_optimum(K, fit_intercept, margin, dtype):
     objective, W = problem(K=K, fit_intercept=fit_intercept, margin=margin, dtype=dtype)
     assert lanes.suits(objective)
     exact = ncg.solve(objective, W, np.zeros(K), tol=1e-9, max_iter=2000)
-    found = lanes.sprint(objective, W, np.zeros(K), tol=1e-3, max_iter=1000)
+    found = lanes.sprint(objective, W, np.zeros(K), tol=1e-3, max_iter=1000, stopped=never)
     assert found.converged.all()
     value = objective.point(found.W, found.b).value
     # In double precision: from a start this poor, single precision loses a tenth of the tolerance.
@@ -53,10 +57,28 @@ def test_reaches_the_optimum(K, fit_intercept, margin, dtype):
         assert not found.b.any()
 
 
+def test_ctrl_c_is_heard(monkeypatch):
+    """What the watcher raises comes out, within seconds of a loop that would take minutes."""
+    objective, W = problem(n=20_000, d=400)
+    monkeypatch.setattr(lanes, "MOST", 10**6)
+    monkeypatch.setattr(lanes, "FINEST", 0.0)
+
+    def stopped():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        lanes.sprint(objective, W, np.zeros(8), tol=0.0, max_iter=10**6, stopped=stopped)
+    end = lanes.sprint(objective, W, np.zeros(8), tol=0.0, max_iter=10**6, stopped=lambda: True)
+    assert not end.converged.any()
+    assert end.iterations.max() < 10**4
+
+
 def test_a_finer_tolerance_comes_closer():
     objective, W = problem()
     exact = ncg.solve(objective, W, np.zeros(8), tol=1e-9, max_iter=2000).value
-    coarse, fine = (lanes.sprint(objective, W, np.zeros(8), tol=tol, max_iter=1000) for tol in (3e-2, 3e-4))
+    coarse, fine = (
+        lanes.sprint(objective, W, np.zeros(8), tol=tol, max_iter=1000, stopped=never) for tol in (3e-2, 3e-4)
+    )
     assert np.max(fine.value / exact - 1) < 1e-4 < np.max(coarse.value / exact - 1)
 
 

@@ -555,7 +555,8 @@ class _Solver:
             if self._stop.is_set():
                 return result
             few = objective.select(own)
-            end = lanes.sprint(few, W[:, own], b[own], tol=self._problem.tol, max_iter=self._problem.max_iter)
+            tol, most = self._problem.tol, self._problem.max_iter
+            end = lanes.sprint(few, W[:, own], b[own], tol=tol, max_iter=most, stopped=self._stop.is_set)
             result.W[:, own], result.b[own] = end.W, end.b
             result.value[own], result.gap[own], result.converged[own] = end.value, end.left, end.converged
             result.n_iter = max(result.n_iter, int(end.iterations.max()))

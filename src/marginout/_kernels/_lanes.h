@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
 
 /* Compiled for AVX2 and FMA, and used where the processor has both; elsewhere ncg does the work. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__)
@@ -42,6 +43,8 @@ typedef struct {
   int32_t done[LANES], iterations[LANES];
   double margin, tol;
   int fit_intercept, max_iter;
+  int (*stops)(void *); /* asked now and then whether to stop */
+  void *watch;          /* its argument */
 } lanes_problem;
 
 #if LANES_KNOWN
@@ -86,7 +89,18 @@ typedef struct {
   double *b, *value, *left, margin, tol;
   int32_t *done, *iterations;
   int fit_intercept, max_iter;
+  int (*stops)(void *);
+  void *watch;
+  time_t asked;
 } lanes_state;
+
+/* Whether somebody wants to stop: asked at most once a second, for the answer is Python's. */
+static int lanes_stops(lanes_state *q) {
+  const time_t now = time(0);
+  if (now == q->asked) return 0;
+  q->asked = now;
+  return q->stops(q->watch);
+}
 
 lanes_inline float lanes_entry(const lanes_state *q, int is_float, int64_t e) {
   return is_float ? ((const float *)q->data)[e] : (float)((const double *)q->data)[e];
@@ -312,7 +326,7 @@ lanes_inline void lanes_solve_typed(lanes_state *q, int is_float) {
       beta[l] = iteration && gs_before[l] > 0 && change > 0 ? (float)(change / gs_before[l]) : 0.0f;
       gs_before[l] = sums[0][l];
     }
-    if (all || iteration == q->max_iter) break;
+    if (all || iteration == q->max_iter || lanes_stops(q)) break;
     FEATURE_SUMS(1, slopes, {
       q->P[j] = beta * q->P[j] - q->G[j] / q->D[j];
       part[0] += q->G[j] * q->P[j];
@@ -351,7 +365,8 @@ static void lanes_solve(lanes_problem *p) {
       .W = c[0], .P = c[1], .G = c[2], .G_before = c[3], .D = c[4],
       .b = p->b, .value = p->value, .left = p->left, .margin = p->margin, .tol = p->tol,
       .done = p->done, .iterations = p->iterations,
-      .fit_intercept = p->fit_intercept, .max_iter = p->max_iter};
+      .fit_intercept = p->fit_intercept, .max_iter = p->max_iter,
+      .stops = p->stops, .watch = p->watch, .asked = time(0)};
   memcpy(&q.kappa, p->kappa, sizeof q.kappa);
   if (p->is_float) lanes_solve_typed(&q, 1);
   else lanes_solve_typed(&q, 0);

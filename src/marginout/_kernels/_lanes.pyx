@@ -22,6 +22,8 @@ cdef extern from "_lanes.h":
         int32_t iterations[8]
         double margin, tol
         int fit_intercept, max_iter
+        int (*stops)(void*) noexcept nogil
+        void* watch
     void lanes_solve(lanes_problem* q) noexcept nogil
     int lanes_available() noexcept nogil
 
@@ -34,16 +36,29 @@ LANES = 8
 AVAILABLE = bool(lanes_available())
 
 
+cdef int ask(void* watch) noexcept with gil:
+    """Whether watch[0]() is true, or raises: then watch[1] has the exception, Ctrl-C for instance."""
+    stopped, raised = <tuple> watch
+    try:
+        return bool(stopped())
+    except BaseException as error:
+        raised.append(error)
+        return 1
+
+
 def solve(
     const value_t[::1] data, const int32_t[::1] indices, const int32_t[::1] indptr,
     const float[:, ::1] y, const float[:, ::1] s, const float[::1] kappa,
     float[:, ::1] W, double[::1] b, double margin, bint fit_intercept, double tol, int max_iter,
+    object stopped,
 ):
     """Minimise from (W, b), which end as the solution; F, what is left of it, and iterations, of 8 problems.
 
-    y and s = C·weights are (n, 8), W is (d, 8); lanes without weight are idle.
+    y and s = C·weights are (n, 8), W is (d, 8); lanes without weight are idle. The loop ends when
+    stopped(), asked once a second, is true.
     """
     cdef lanes_problem q
+    cdef tuple watch = (stopped, [])
     cdef Py_ssize_t l
     cdef float[:, :, ::1] rows = np.empty((7, y.shape[0], 8), dtype=np.float32)
     cdef float[:, :, ::1] columns = np.zeros((4, W.shape[0], 8), dtype=np.float32)
@@ -56,6 +71,7 @@ def solve(
     for l in range(4):
         q.columns[l + 1] = &columns[l, 0, 0]
     q.margin, q.tol, q.fit_intercept, q.max_iter = margin, tol, fit_intercept, max_iter
+    q.stops, q.watch = ask, <void*> watch
     for l in range(8):
         q.kappa[l] = kappa[l]
         q.b[l] = b[l]
@@ -63,6 +79,8 @@ def solve(
         q.done[l] = q.iterations[l] = 0
     with nogil:
         lanes_solve(&q)
+    if watch[1]:
+        raise watch[1][0]
     for l in range(8):
         b[l] = q.b[l]
     return (

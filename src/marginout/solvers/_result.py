@@ -132,6 +132,10 @@ class Progress:
         part.active = columns
         return part
 
+    def stopped(self) -> bool:
+        """Whether the fit has been stopped from outside."""
+        return self._stop.is_set()
+
     def record(self, iteration: int, point: Point, left: Array) -> bool:
         """Note the active problems' state, with the suboptimality about left; whether to go on.
 

@@ -8,6 +8,7 @@ noise runs it hundreds of times; a fit of several classes goes most of its way b
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,8 +57,13 @@ def suits(objective: Objective) -> bool:
     return bool(indices.dtype == np.int32 and np.all(kappa == kappa[0]) and max(sizes) < LARGEST)
 
 
-def sprint(objective: Objective, W: Array, b: Array, *, tol: float, max_iter: int) -> Sprint:
-    """Minimise up to eight problems from (W, b), none of them 0, to a tolerance of FINEST or more."""
+def sprint(
+    objective: Objective, W: Array, b: Array, *, tol: float, max_iter: int, stopped: Callable[[], bool]
+) -> Sprint:
+    """Minimise up to eight problems from (W, b), none of them 0, to a tolerance of FINEST or more.
+
+    `stopped` is asked once a second whether to end early; what it raises ends the sprint too.
+    """
     design, loss, K = objective.design, objective.loss, objective.K
     assert isinstance(loss, Hinge)
     base: Any = getattr(design, "base", design)
@@ -73,7 +79,7 @@ def sprint(objective: Objective, W: Array, b: Array, *, tol: float, max_iter: in
     offsets[:K] = b
     value, left, iterations = _lanes.solve(
         *base.rows, lanes(objective.Y), lanes(objective.weights), kappa, ends, offsets,
-        loss.margin, objective.fit_intercept, max(tol, FINEST), min(max_iter, MOST),
+        loss.margin, objective.fit_intercept, max(tol, FINEST), min(max_iter, MOST), stopped,
     )  # fmt: skip
     sound = (np.isfinite(value) & np.isfinite(ends).all(axis=0))[:K]
     data = base.rows[0]

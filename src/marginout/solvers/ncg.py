@@ -58,7 +58,8 @@ def solve(
 def _sprint(objective: Objective, W: Array, b: Array, progress: Progress) -> None:
     """Most of the way in single precision; `n_iter` counts the rest."""
     start = starting_point(objective, W, b, ROUGH)
-    end = lanes.sprint(objective, start.W, start.b, tol=progress.tol, max_iter=progress.max_iter)
+    tol, most = progress.tol, progress.max_iter
+    end = lanes.sprint(objective, start.W, start.b, tol=tol, max_iter=most, stopped=progress.stopped)
     # A class that is given up ends at w = 0, the tip of a cone, where single precision loses its way.
     lost = end.reach < LOST * objective.loss.scale
     progress.head_start = int(end.iterations.min())
