@@ -21,7 +21,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
-from marginout import DropoutSVC, robustness
+from marginout import DropoutSVC, _deletion
 from marginout.noise import Deletion, Gaussian, Poisson
 from marginout.robustness import DeletionCurve, corrupt, deletion_curve
 
@@ -292,7 +292,7 @@ def worst_margin(W, b, x, y, K):
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_worst_deletions_are_those_of_brute_force(n_classes, storage, monkeypatch):
-    monkeypatch.setattr(robustness, "WORST_BLOCK", 60)  # several blocks
+    monkeypatch.setattr(_deletion, "WORST_BLOCK", 60)  # several blocks
     rng = np.random.default_rng(0)
     X = rng.normal(size=(25, 6)) * (rng.random((25, 6)) < 0.8)
     y = rng.integers(0, n_classes, 25)
@@ -329,7 +329,7 @@ class LinearRecorder(ClassifierMixin, BaseEstimator):
 
 
 def test_the_worst_case_keeps_no_copy_of_the_data_per_rate(svc, monkeypatch):
-    monkeypatch.setattr(robustness, "WORST_BLOCK", 10_000)
+    monkeypatch.setattr(_deletion, "WORST_BLOCK", 10_000)
     X, y = DIGITS[TEST], DIGIT[TEST]
     peaks = []
     for count in (1, 40):

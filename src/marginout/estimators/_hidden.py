@@ -1,0 +1,327 @@
+"""The one fit path of the models with a hidden layer, and the layer as a transformer."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from marginout._activations import ACTIVATIONS
+from marginout._design import linear_scores, make_design
+from marginout._latent import PROPAGATIONS, LatentObjective, Net
+from marginout._validation import check_count, check_features, check_flag, check_option, check_real
+from marginout.estimators._callbacks import FRAMES, FitTask
+from marginout.noise import resolve
+from marginout.solvers.latent import SOLVERS, LatentResult
+
+Array = NDArray[np.float64]
+
+#: Largest C·Σs.
+LARGEST_TOTAL = 1e300
+#: Entries of data that are small.
+MERGED_ENTRIES = 100_000
+#: Entries of the hidden activations that are held at a time for scores.
+BLOCK_ENTRIES = 1_000_000
+
+
+@dataclass(frozen=True)
+class HiddenUnits:
+    """What hidden units respond to, strongest weight first.
+
+    Attributes
+    ----------
+    units : array of shape (n_units,)
+        Numbers of the units, columns of `transform`.
+    weights : array of shape (n_units,)
+        The units' weights in the score of `output`.
+    examples : array of shape (n_units, n_examples)
+        Rows of X that each unit responds to most, the strongest first.
+    responses : array of shape (n_units, n_examples)
+        The unit's activations there.
+    classes : array of shape (n_classes,), or None without y
+    class_means : array of shape (n_units, n_classes), or None without y
+        The unit's mean activation on the examples of each class.
+    """
+
+    units: NDArray[np.intp]
+    weights: Array
+    examples: NDArray[np.intp]
+    responses: Array
+    classes: NDArray[Any] | None
+    class_means: Array | None
+
+    def select(self, rows: Any) -> HiddenUnits:
+        """Some of the units, by their position."""
+        return HiddenUnits(
+            self.units[rows],
+            self.weights[rows],
+            self.examples[rows],
+            self.responses[rows],
+            self.classes,
+            None if self.class_means is None else self.class_means[rows],
+        )
+
+
+class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: ignore[misc]
+    """What the models with a hidden layer share."""
+
+    hidden_coef_: Array
+    hidden_intercept_: Array
+
+    def _minimize(self, X: Any, y: Any, Y: Array, weights: Array, known: dict[str, Any], start: bool) -> None:
+        """Fit to validated X and targets Y (n, P); see :meth:`DropoutLinearModel._minimize`.
+
+        Sets: known, hidden_coef_, hidden_intercept_, coef_, intercept_, n_iter_, objective_,
+        objective_history_, all of them at the end.
+        """
+        X, Y, weights = merge_examples(X, Y, weights)
+        tol, max_iter = check_real("tol", self.tol, above=0), check_count("max_iter", self.max_iter, 1)
+        verbose = check_count("verbose", self.verbose, 0)
+        solver = check_option("solver", self.solver, ["auto", *SOLVERS])
+        solve = SOLVERS["joint" if solver == "auto" else solver]
+        objectives = self._objectives(X, Y, weights)
+        # What the noise adds to every example's mean is part of the solvers' hidden offsets.
+        shift = self._shift(resolve(self.noise), X.shape[1], self.fit_intercept)
+        starts = self._starts(objectives, start, shift)
+        task = FitTask(self, max_iter * len(objectives) * len(starts), X, y)
+        nets = list(starts[0])
+
+        def attributes() -> dict[str, Any]:
+            return {**known, **self._layers([net._replace(a=net.a - shift @ net.alpha) for net in nets])}
+
+        results = []
+        for k, objective in enumerate(objectives):
+
+            def monitor(iteration: int, value: float, decrease: float, net: Net, k: int = k) -> bool:
+                if verbose:
+                    print(
+                        f"problem {k}, iteration {iteration}: objective {value:.8g}, lately -{decrease:.1e}"
+                    )
+                nets[k] = net
+                return task.iteration(attributes)
+
+            tried = [
+                solve(objective, nets_[k], tol=tol, max_iter=max_iter, monitor=monitor) for nets_ in starts
+            ]
+            best = min(tried, key=lambda result: result.value)
+            results.append(best)
+            nets[k] = best.net
+        fitted = attributes()
+        for name, value in fitted.items():
+            setattr(self, name, value)
+        self.n_iter_ = max(max(1, len(result.history)) for result in results)
+        self.objective_ = float(sum(result.value for result in results))
+        self.objective_history_ = _total_history(results)
+        self._n_features_out = len(self.hidden_coef_)
+        task.end(attributes)
+        _warn(results, max_iter, stacklevel=2 + FRAMES)
+
+    def _objectives(self, X: Any, Y: Array, weights: Array) -> list[LatentObjective]:
+        """One objective for all outputs, or one for each that has a hidden layer of its own."""
+        noise = resolve(self.noise)
+        C = check_real("C", self.C, above=0)
+        check_flag("warm_start", self.warm_start)
+        if C * (weights.sum() / LARGEST_TOTAL) >= 1:
+            raise ValueError(
+                f"C={self.C!r} times the sum of the weights, {weights.sum():g}, overflows: lower C."
+            )
+        settings = (
+            ACTIVATIONS[check_option("activation", self.activation, ACTIVATIONS)],
+            check_option("propagation", self.propagation, PROPAGATIONS),
+            self._loss(Y),
+        )
+        penalty = check_real("hidden_penalty", self.hidden_penalty, above=0)
+        offsets = check_flag("fit_intercept", self.fit_intercept)
+        design = make_design(check_features(X, noise), noise)
+        columns = [slice(None)] if self._is_shared() else [slice(p, p + 1) for p in range(Y.shape[1])]
+        return [
+            LatentObjective(
+                design,
+                *settings,
+                np.ascontiguousarray(Y[:, p]),
+                C * (weights if weights.shape[1] == 1 else weights[:, p]),
+                penalty,
+                offsets,
+            )
+            for p in columns
+        ]
+
+    def _is_shared(self) -> bool:
+        return check_flag("shared", getattr(self, "shared", True))
+
+    def _starts(self, objectives: list[LatentObjective], allowed: bool, shift: Array) -> list[list[Net]]:
+        """The last solution, if it is wanted and fits, or `n_init` random ones: a network per objective."""
+        n_hidden = check_count("n_hidden", self.n_hidden, 1)
+        n_init = check_count("n_init", self.n_init, 1)
+        try:
+            rng = check_random_state(self.random_state)
+        except ValueError:
+            raise ValueError(
+                f"random_state={self.random_state!r} must be None, a whole number >= 0 or a RandomState."
+            ) from None
+        if self.warm_start and allowed and hasattr(self, "hidden_coef_"):
+            last = self._last(objectives, n_hidden)
+            if last is not None:
+                return [[net._replace(a=net.a + shift @ net.alpha) for net in last]]
+        return [[objective.start(n_hidden, rng) for objective in objectives] for _ in range(n_init)]
+
+    def _last(self, objectives: list[LatentObjective], n_hidden: int) -> list[Net] | None:
+        """The last solution as networks; None if it has another shape."""
+        coef, units = np.atleast_2d(self.coef_), n_hidden * len(objectives)
+        outputs = sum(objective.Y.shape[1] for objective in objectives)
+        if self.hidden_coef_.shape != (units, objectives[0].design.d) or coef.shape != (outputs, units):
+            return None
+        intercept = np.atleast_1d(self.intercept_) - getattr(self, "_centre", 0.0)
+        nets, p = [], 0
+        for k, objective in enumerate(objectives):
+            own, p = slice(p, p + objective.Y.shape[1]), p + objective.Y.shape[1]
+            rows = slice(k * n_hidden, (k + 1) * n_hidden)
+            parts = self.hidden_coef_[rows].T, self.hidden_intercept_[rows], coef[own, rows].T, intercept[own]
+            nets.append(Net(*(np.array(part, dtype=np.float64, order="C") for part in parts)))
+        return nets
+
+    def _layers(self, nets: list[Net]) -> dict[str, Any]:
+        """Networks as fitted attributes: one layer, whose outputs see only their own network's units."""
+        coef = np.zeros((sum(len(net.b) for net in nets), sum(len(net.a) for net in nets)))
+        p = k = 0
+        for net in nets:
+            K, P = net.W.shape
+            coef[p : p + P, k : k + K] = net.W.T
+            p, k = p + P, k + K
+        return {
+            "hidden_coef_": np.ascontiguousarray(np.hstack([net.alpha for net in nets]).T),
+            "hidden_intercept_": np.concatenate([net.a for net in nets]),
+            **self._attributes(coef.T, np.concatenate([net.b for net in nets])),
+        }
+
+    def _hidden_blocks(self, X: Any) -> Iterator[tuple[slice, Array]]:
+        """Hidden activations of validated X, some rows at a time."""
+        size = max(1, BLOCK_ENTRIES // len(self.hidden_coef_))
+        activation = ACTIVATIONS[self.activation]
+        alpha = np.ascontiguousarray(self.hidden_coef_.T)
+        for i in range(0, X.shape[0], size):
+            rows = slice(i, min(i + size, X.shape[0]))
+            yield rows, activation(linear_scores(X[rows], alpha) + self.hidden_intercept_)
+
+    def _checked(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+
+    def _scores(self, X: Any) -> Array:
+        X = self._checked(X)
+        W = np.atleast_2d(self.coef_).T
+        scores = np.empty((X.shape[0], W.shape[1]))
+        for rows, G in self._hidden_blocks(X):
+            scores[rows] = G @ W + self.intercept_
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def transform(self, X: Any) -> NDArray[Any]:
+        """Hidden activations σ(α·x + a).
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        G : array of shape (n_samples, n_units)
+            float32 for float32 data. Scores are ``G @ coef_.T + intercept_``.
+        """
+        X = self._checked(X)
+        G = np.empty((X.shape[0], len(self.hidden_coef_)), dtype=X.dtype)
+        for rows, block in self._hidden_blocks(X):
+            G[rows] = block
+        return G
+
+    def hidden_units(self, X: Any, y: Any = None, *, output: int = 0, n_examples: int = 6) -> HiddenUnits:
+        """What the hidden units respond to: weights, most responsive examples, means by class.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), default=None
+            Labels, for the mean responses by class.
+        output : int, default=0
+            Which row of `coef_` to take the weights from, that is, which class of several.
+            Units whose weight in it is exactly 0, those of other classes' layers, are left out.
+        n_examples : int, default=6
+            How many of the most responsive examples to name for each unit.
+
+        Returns
+        -------
+        units : HiddenUnits
+            Largest weight first.
+        """
+        G = self.transform(X)
+        coef = np.atleast_2d(self.coef_)
+        if check_count("output", output, 0) >= len(coef):
+            raise ValueError(f"output={output!r} must be less than {len(coef)}, the number of outputs.")
+        n_examples = min(check_count("n_examples", n_examples, 1), len(G))
+        weights = coef[output]
+        units = np.argsort(-weights, kind="stable")
+        units = units[weights[units] != 0] if weights.any() else units
+        examples = np.argsort(-G[:, units], axis=0, kind="stable")[:n_examples].T
+        classes = means = None
+        if y is not None:
+            y = np.asarray(y)
+            if y.shape != (len(G),):
+                raise ValueError(
+                    f"y has shape {y.shape} but X has {len(G)} examples: give one label for each."
+                )
+            classes = np.unique(y)
+            means = np.column_stack([G[y == c][:, units].mean(axis=0) for c in classes])
+        responses = np.take_along_axis(G[:, units].T, examples, axis=1)
+        return HiddenUnits(units, weights[units], examples, responses, classes, means)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def merge_examples(X: Any, Y: Array, weights: Array) -> tuple[Any, Array, Array]:
+    """Small data with equal examples merged, their weights added, and in an order of its own.
+
+    F is not convex, so rounding can decide which minimum is found. Where it costs nothing, an
+    example that is given twice is an example of double weight to the last bit.
+    """
+    n, d = X.shape
+    if n * d > MERGED_ENTRIES:
+        return X, Y, weights
+    table = np.column_stack([X.toarray() if sp.issparse(X) else X, Y])
+    some = weights.any(axis=1)
+    table, which = np.unique(table[some], axis=0, return_inverse=True)
+    merged = np.zeros((len(table), weights.shape[1]))
+    np.add.at(merged, which.ravel(), weights[some])
+    rows = np.ascontiguousarray(table[:, :d], dtype=X.dtype)
+    return sp.csr_array(rows) if sp.issparse(X) else rows, np.ascontiguousarray(table[:, d:]), merged
+
+
+def _total_history(results: list[LatentResult]) -> Array:
+    """F of all problems together after as many iterations of each."""
+    length = max(len(result.history) for result in results)
+    padded = [[*r.history, *([r.value] * (length - len(r.history)))] for r in results]
+    return np.asarray(np.sum(padded, axis=0))
+
+
+def _warn(results: list[LatentResult], max_iter: int, stacklevel: int) -> None:
+    """Say how fast F was still falling where a fit stopped at `max_iter`, and what helps."""
+    late = [result.decrease for result in results if not result.converged]
+    if late:
+        where = f" in {len(late)} of {len(results)} problems" if len(results) > 1 else ""
+        pace = f"; ten iterations still lowered the objective by {max(late):.1e}, relatively"
+        warnings.warn(
+            f"Stopped at max_iter={max_iter}{where}{pace if np.isfinite(max(late)) else ''}. Scale the "
+            "features, raise max_iter, lower C, or raise tol.",
+            ConvergenceWarning,
+            stacklevel=stacklevel + 1,
+        )
