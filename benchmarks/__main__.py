@@ -8,10 +8,8 @@ from pathlib import Path
 
 from benchmarks.options import Options
 from benchmarks.problems import DATA, DataMissingError
-from benchmarks.report import environment, show, write
+from benchmarks.report import RESULTS, environment, show, write
 from benchmarks.sections import SECTIONS
-
-RESULTS = Path(__file__).parent / "results"
 
 
 def parse() -> argparse.Namespace:

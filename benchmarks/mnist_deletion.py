@@ -17,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
 from benchmarks import problems
+from benchmarks.report import RESULTS, Report, Row, write
 from marginout import DropoutSVC, FeatureDeletionSVC, MCFClassifier
 from marginout.noise import Deletion
 from marginout.robustness import deletion_curve
@@ -62,11 +63,14 @@ def main() -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)
     start = time.perf_counter()
     plain: dict[float, float] = {}
+    report = Report()
     print(f"{'model':26}{'deleted':>8}{'error':>8}{'± mask':>8}{'less':>7}   chosen")
     for name, rate, error, spread, best in run():
         base = plain.setdefault(rate, error)
+        report.rows.append(Row("mnist", name, best.C, rate, test_error=error, test_error_sd=spread))
         print(f"{name:26}{rate:8.0%}{error:8.4f}{spread:8.4f}{1 - error / base:7.0%}   {best!r}", flush=True)
     print(f"{time.perf_counter() - start:.0f} s")
+    write(report, "mnist_deletion", RESULTS)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,9 @@ from threadpoolctl import threadpool_info
 from benchmarks.measure import Optima, Outcome, scores_on_test
 from benchmarks.problems import Problem
 
+#: Where measured numbers are kept.
+RESULTS = Path(__file__).parent / "results"
+
 
 @dataclass
 class Row:

@@ -2,11 +2,14 @@
 
 import csv
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from benchmarks import readme
 
 ROOT = Path(__file__).parents[1]
 COMMON = {"problem", "model", "C", "rate", "threads"}
@@ -87,3 +90,10 @@ def test_peak_memory_is_the_fits_own():
     assert growth == pytest.approx(80e6, rel=0.1)
     assert peak < 20e6
     assert data == 2000 * 100 * 4
+
+
+def test_the_readme_shows_what_was_measured():
+    text = readme.README.read_text(encoding="utf-8")
+    assert set(re.findall(r"<!-- (\w+) -->", text)) - {"end"} == set(readme.TABLES)
+    assert readme.filled(text) == text
+    assert "| 0.12 |" not in readme.filled(text.replace("| one thread | two threads |", "| 0.12 |"))

@@ -1,0 +1,202 @@
+"""`python -m benchmarks.readme`: write the README's tables from the files in benchmarks/results.
+
+A table stands between `<!-- NAME -->` and `<!-- end -->`. A table whose files are missing stays as it is.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from benchmarks.report import RESULTS
+
+README = Path(__file__).parents[1] / "README.md"
+DOMAINS = ("books", "dvd", "electronics", "kitchen")
+
+Rows = list[dict[str, str]]
+
+
+def rows(section: str) -> Rows:
+    """The rows of a section's CSV file."""
+    with (RESULTS / f"{section}.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def summary(section: str) -> dict[str, float]:
+    """The headline numbers of a section."""
+    return {row["measure"]: float(row["value"]) for row in rows(f"{section}_summary")}
+
+
+def table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [head, ["---"] * len(head), *body]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def percent(row: dict[str, str]) -> str:
+    return f"{100 * float(row['test_error']):.1f}"
+
+
+def amazon() -> str:
+    """Time over the peer's by rate, and the distance from the optimum."""
+    numbers = summary("amazon")
+    rates = ["0.0", "0.05", "0.1", "0.3", "0.5", "0.7", "0.9"]
+
+    def line(name: str, pair: str, measure: str, form: str) -> list[str]:
+        values = [
+            numbers[f"{pair}, {what}: {measure}"] for what in (*(f"rate {r}" for r in rates), "rates 0.3-0.9")
+        ]
+        *cells, last = (format(value, form).replace("e-0", "e-") for value in values)
+        return [name, *cells, f"**{last}**"]
+
+    svc, lr, time, distance = (
+        "DropoutSVC / LinearSVC",
+        "DropoutLR / LogisticRegression",
+        "time ratio",
+        "max suboptimality",
+    )
+    return table(
+        ["dropout rate", *(f"{float(rate):g}" for rate in rates), "0.3 to 0.9"],
+        [
+            line('DropoutSVC / LinearSVC(loss="hinge"), time', svc, time, ".2f"),
+            line("distance from the optimum", svc, distance, ".0e"),
+            line("DropoutLogisticRegression / LogisticRegression, time", lr, time, ".2f"),
+            line("distance from the optimum", lr, distance, ".0e"),
+        ],
+    )
+
+
+def classes() -> str:
+    """Many classes, on one and two threads."""
+    reuters, mnist = summary("reuters"), summary("mnist")
+
+    def pair(threads: int) -> str:
+        ratios = [
+            mnist[f"DropoutSVC on {threads}, rate {rate} / LinearSVC: time ratio"] for rate in (0.5, 0.3)
+        ]
+        return " / ".join(f"{ratio:.2f}" for ratio in ratios)
+
+    return table(
+        ["", "one thread", "two threads"],
+        [
+            [
+                "Reuters-21578, 58 classes, 5,946 × 18,933 CSR, rate 0.5, C of 0.01, 0.1, 1",
+                *(f"{reuters[f'DropoutSVC on {n} / LinearSVC: time ratio']:.2f}" for n in (1, 2)),
+            ],
+            ["MNIST, 10 classes, 60,000 × 784 dense float32, C = 0.01, rate 0.5 / 0.3", pair(1), pair(2)],
+        ],
+    )
+
+
+def choice() -> str:
+    """Test errors with everything chosen by cross-validation."""
+    found = rows("choice")
+    names = list(dict.fromkeys(row["problem"] for row in found))
+    plain, ours = (
+        [row for row in found if row["model"] == model]
+        for model in ("GridSearchCV(LinearSVC)", "DropoutSVCCV")
+    )
+    reduction = summary("choice")["Amazon: mean relative reduction of GridSearchCV(LinearSVC)'s error"]
+    lines = [
+        ['LinearSVC(loss="hinge"), C chosen', *map(percent, plain)],
+        ["DropoutSVCCV, C and rate chosen", *map(percent, ours)],
+        ["rate chosen", *(f"{float(row['rate']):g}" for row in ours)],
+    ]
+    text = f"Mean relative reduction of the error on the four Amazon domains: {100 * reduction:.1f} %."
+    return f"{table(['test error, %', *names], lines)}\n\n{text}"
+
+
+def search() -> str:
+    """The time of a search over C and rate, over that of one over C alone."""
+    found = {(row["model"], row["problem"]): row["ratio_to_peer"] for row in rows("search")}
+    models = {
+        "DropoutSVCCV, rates 0.1 to 0.8": "DropoutSVCCV",
+        "DropoutSVCCV, rate 0 in place of 0.1": "DropoutSVCCV, rate 0 too",
+        "GridSearchCV(DropoutSVC), rates 0.1 to 0.8": "GridSearchCV(DropoutSVC)",
+    }
+    body = [
+        [text, *(f"{float(found[model, name]):.2f}" for name in DOMAINS)] for text, model in models.items()
+    ]
+    return table(["time / GridSearchCV(LinearSVC)", *DOMAINS], body)
+
+
+def latent() -> str:
+    """MNIST as pixels die, one hidden layer beside none."""
+    found = {(row["model"], row["problem"]): row for row in rows("latent")}
+    models = {
+        "LinearSVC, C = 0.01": "LinearSVC",
+        "DropoutSVC, rate 0.5, balanced, Gaussian": "DropoutSVC",
+        "LatentDropoutLogisticRegression, no noise": "LatentDropoutLR 60, no noise",
+        "LatentDropoutLogisticRegression, rate 0.3": "LatentDropoutLR 60, then noise 0.3",
+    }
+    shares = ["0%", "10%", "20%", "30%", "40%", "50%"]
+    body = [
+        [text, *(percent(found[model, f"mnist 10000, {share} deleted"]) for share in shares)]
+        for text, model in models.items()
+    ]
+    return table(["deleted", *(share.replace("%", " %") for share in shares)], body)
+
+
+def digits() -> str:
+    """scikit-learn's digits: one hidden layer beside its peers."""
+    found = rows("latent")
+
+    def error(model: str, problem: str) -> str:
+        return next(percent(row) for row in found if (row["model"], row["problem"]) == (model, problem))
+
+    def best(start: str) -> str:
+        own = [row for row in found if row["model"].startswith(start) and row["problem"] == "digits"]
+        return min(own, key=lambda row: float(row["test_error"]))["model"]
+
+    models = {
+        "LinearSVC at its best C": best("LinearSVC C="),
+        "MLPClassifier, 60 units": "MLPClassifier 60",
+        "LatentDropoutSVC, 60 units, no noise": "LatentDropoutSVC K=60 taylor, noise 0",
+        "the same, noise 0.1, Gaussian propagation": "LatentDropoutSVC K=60 gaussian, noise 0.1",
+    }
+    body = [
+        [text, error(model, "digits"), error(model, "digits, half deleted")] for text, model in models.items()
+    ]
+    return table(["test error, %", "clean", "half of the pixels deleted"], body)
+
+
+def deletion() -> str:
+    """MNIST, everything chosen with as many pixels deleted."""
+    found = rows("mnist_deletion")
+    models = list(dict.fromkeys(row["model"] for row in found))
+    errors = {(row["model"], row["rate"]): row for row in found}
+    body = []
+    for rate in dict.fromkeys(row["rate"] for row in found):
+        own = [percent(errors[model, rate]) for model in models]
+        least = min(own, key=float)
+        body.append(
+            [f"{float(rate):.0%}".replace("%", " %"), *(f"**{e}**" if e == least else e for e in own)]
+        )
+    return table(["pixels deleted", *models], body)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    made.__name__: made for made in (amazon, classes, choice, search, latent, digits, deletion)
+}
+
+
+def filled(text: str) -> str:
+    """The README with its tables as the result files have them."""
+
+    def replace(match: re.Match[str]) -> str:
+        try:
+            return f"<!-- {match[1]} -->\n{TABLES[match[1]]()}\n<!-- end -->"
+        except FileNotFoundError:
+            return match[0]
+
+    return re.sub(r"<!-- (\w+) -->\n.*?\n<!-- end -->", replace, text, flags=re.DOTALL)
+
+
+def main() -> None:
+    README.write_text(filled(README.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
