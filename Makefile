@@ -2,6 +2,7 @@
 # make test    run the tests
 # make bench   compare with peers (needs MARGINOUT_DATA for the real data sets)
 # make lint    ruff and mypy
+# make docs    build the documentation in docs/_build/html; warnings are errors
 # Each sets itself up in .venv: Python >= 3.11, a C compiler, make and a package index are enough.
 
 PYTHON ?= python3
@@ -9,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.py' -o -name '*.py[xi]' -o -name 'meson.build') meson.build pyproject.toml
 
-.PHONY: demo test bench lint clean
+.PHONY: demo test bench lint docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
@@ -25,8 +26,13 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -q -b doctest docs docs/_build/doctest
+	@echo "docs/_build/html/index.html"
+
 clean:
-	rm -rf $(VENV) build
+	rm -rf $(VENV) build docs/_build docs/api/generated docs/gallery
 
 $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
@@ -49,6 +55,10 @@ $(VENV)/.test: $(VENV)/.installed
 
 $(VENV)/.bench: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet '.[bench]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet '.[docs]'
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.installed
