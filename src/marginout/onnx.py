@@ -80,7 +80,7 @@ except ImportError:
 
 __all__ = ["register"]
 
-CLASSIFIERS = (
+CLASSIFIERS: tuple[type, ...] = (
     DropoutSVC,
     DropoutSVCCV,
     DropoutLogisticRegression,
@@ -90,7 +90,7 @@ CLASSIFIERS = (
     LatentDropoutSVC,
     LatentDropoutLogisticRegression,
 )
-REGRESSORS = DropoutSVR, DropoutSVRCV, MCFRegressor, LatentDropoutSVR
+REGRESSORS: tuple[type, ...] = (DropoutSVR, DropoutSVRCV, MCFRegressor, LatentDropoutSVR)
 
 #: The options of scikit-learn's own linear classifiers, with the same meaning.
 OPTIONS = {
@@ -120,11 +120,9 @@ def register() -> None:
             options=OPTIONS,
         )
     for model in REGRESSORS:
-        update_registered_converter(model, f"Marginout{model.__name__}", _regressor_shape, _convert_regressor)
-
-
-def _regressor_shape(operator: Any) -> None:
-    calculate_linear_regressor_output_shapes(operator)
+        update_registered_converter(
+            model, f"Marginout{model.__name__}", calculate_linear_regressor_output_shapes, _convert_regressor
+        )
 
 
 def _scores(operator: Any, version: int) -> Any:

@@ -1,0 +1,78 @@
+"""How the documentation is built: ``make docs``. Nothing is fetched from the network."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import marginout
+from marginout.skops import trusted_types
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+project = "marginout"
+copyright = "the marginout developers, BSD-3-Clause"
+version = release = marginout.__version__
+
+extensions = [
+    "mathml",
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.doctest",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build"]
+html_math_renderer = "mathml"
+default_role = "code"
+myst_enable_extensions = ["colon_fence", "dollarmath", "substitution"]
+myst_heading_anchors = 3
+myst_substitutions = {"trusted_types": "\n".join(f"- `{name}`" for name in trusted_types())}
+
+# --------------------------------------------------------------------------- API pages
+autosummary_generate = True
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+
+# --------------------------------------------------------------------------- links
+nitpicky = True
+# Other projects' pages cannot be looked up without a network.
+nitpick_ignore_regex = [("py:.*", r"(?!marginout).*")]
+
+# --------------------------------------------------------------------------- doctests
+doctest_test_doctest_blocks = "default"
+
+# --------------------------------------------------------------------------- gallery
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": "/plot_",
+    # Scripts that draw the README's figures; one of them needs MNIST.
+    "ignore_pattern": r"(demo|plot_deletion|plot_offset)\.py",
+    "within_subsection_order": "FileNameSortKey",
+    "abort_on_example_error": True,
+    "backreferences_dir": "api/examples",
+    "doc_module": ("marginout",),
+    "image_srcset": ["2x"],
+    "min_reported_time": 10,
+}
+
+# --------------------------------------------------------------------------- look
+html_theme = "pydata_sphinx_theme"
+html_title = "marginout"
+html_static_path = ["_static"]
+html_css_files = ["marginout.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "footer_start": ["copyright"],
+    "footer_end": ["theme-version"],
+    "header_links_before_dropdown": 6,
+    "navbar_align": "left",
+    "secondary_sidebar_items": ["page-toc"],
+    "show_toc_level": 2,
+}
+html_sidebars = {"index": [], "changelog": [], "contributing": []}
