@@ -26,6 +26,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build"]
+templates_path = ["_templates"]
 html_math_renderer = "mathml"
 default_role = "code"
 myst_enable_extensions = ["colon_fence", "dollarmath", "substitution"]
@@ -34,6 +35,8 @@ myst_substitutions = {"trusted_types": "\n".join(f"- `{name}`" for name in trust
 
 # --------------------------------------------------------------------------- API pages
 autosummary_generate = True
+autosummary_ignore_module_all = False
+autosummary_imported_members = True
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
 
@@ -52,12 +55,13 @@ sphinx_gallery_conf = {
     "filename_pattern": "/plot_",
     # Scripts that draw the README's figures; one of them needs MNIST.
     "ignore_pattern": r"(demo|plot_deletion|plot_offset)\.py",
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "gallery_order.Order",
     "abort_on_example_error": True,
-    "backreferences_dir": "api/examples",
+    "backreferences_dir": "api/generated/examples",
     "doc_module": ("marginout",),
     "image_srcset": ["2x"],
     "min_reported_time": 10,
+    "write_computation_times": False,
 }
 
 # --------------------------------------------------------------------------- look

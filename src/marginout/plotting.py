@@ -386,7 +386,7 @@ class HiddenUnitsDisplay:
     ----------
     units : HiddenUnits
         From the `hidden_units` method of a fitted model.
-    images : array of shape (n_units, n_examples, *image_shape), default=None
+    images : array of shape (n_units, n_examples) + image_shape, default=None
 
     Attributes
     ----------

@@ -92,7 +92,7 @@ class LatentDropoutSVC(LatentModel, DropoutClassifier):
     n_iter_ : int
     objective_ : float
         F at the solution, a local minimum.
-    objective_history_ : array of shape (n_iter_,)
+    objective_history_ : array of shape (n_iterations,)
         The objective after every iteration. Kinks of the loss are rounded off at first, so
         early values are a little above F.
     n_features_in_ : int
@@ -229,7 +229,7 @@ class LatentDropoutLogisticRegression(LatentModel, LogisticProbabilities, Dropou
     n_iter_ : int
     objective_ : float
         F at the solution, a local minimum.
-    objective_history_ : array of shape (n_iter_,)
+    objective_history_ : array of shape (n_iterations,)
         The objective after every iteration. Kinks of the loss are rounded off at first, so
         early values are a little above F.
     n_features_in_ : int
@@ -354,7 +354,7 @@ class LatentDropoutSVR(LatentModel, DropoutRegressor):
     n_iter_ : int
     objective_ : float
         F at the solution, a local minimum.
-    objective_history_ : array of shape (n_iter_,)
+    objective_history_ : array of shape (n_iterations,)
         The objective after every iteration. Kinks of the loss are rounded off at first, so
         early values are a little above F.
     n_features_in_ : int

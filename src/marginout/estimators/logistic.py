@@ -105,7 +105,7 @@ class DropoutLogisticRegression(LogisticProbabilities, DropoutClassifier):
         F at the solution, summed over the one-vs-rest problems.
     optimality_gap_ : float
         Certificate: `objective_` exceeds the minimum by no more than this.
-    objective_history_ : array of shape (n_iter_,)
+    objective_history_ : array of shape (n_iterations,)
         F after every iteration.
     n_features_in_ : int
     feature_names_in_ : array of shape (n_features,)

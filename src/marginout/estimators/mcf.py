@@ -81,7 +81,7 @@ class MCFClassifier(DropoutClassifier):
         The objective at the solution.
     optimality_gap_ : float
         Certificate: `objective_` exceeds the minimum by no more than this.
-    objective_history_ : array of shape (n_iter_,)
+    objective_history_ : array of shape (n_iterations,)
         The objective after every iteration.
     n_features_in_ : int
     feature_names_in_ : array of shape (n_features,)
@@ -243,7 +243,7 @@ class MCFRegressor(DropoutRegressor):
         F at the solution.
     optimality_gap_ : float
         Certificate: `objective_` exceeds the minimum by no more than this.
-    objective_history_ : array of shape (n_iter_,)
+    objective_history_ : array of shape (n_iterations,)
         F after every refinement.
     n_features_in_ : int
     feature_names_in_ : array of shape (n_features,)

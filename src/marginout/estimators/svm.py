@@ -68,7 +68,7 @@ class DropoutSVC(DropoutClassifier):
         F at the solution, summed over the one-vs-rest problems.
     optimality_gap_ : float
         Certificate: `objective_` exceeds the minimum by no more than this.
-    objective_history_ : array of shape (n_iter_,)
+    objective_history_ : array of shape (n_iterations,)
         F after every iteration (without noise: at every check of the duality gap).
     n_features_in_ : int
     feature_names_in_ : array of shape (n_features,)
@@ -168,7 +168,7 @@ class DropoutSVR(DropoutRegressor):
         F at the solution.
     optimality_gap_ : float
         Certificate: `objective_` exceeds the minimum by no more than this.
-    objective_history_ : array of shape (n_iter_,)
+    objective_history_ : array of shape (n_iterations,)
         F after every iteration (without noise: at every check of the duality gap).
     n_features_in_ : int
     feature_names_in_ : array of shape (n_features,)

@@ -1,0 +1,25 @@
+"""The order of the examples: first those that show what the library is for."""
+
+ORDER = (
+    "text",
+    "sensors",
+    "regression",
+    "digits",
+    "when",
+    "choose_rate",
+    "noises",
+    "expectations",
+    "hidden_units",
+    "calibration",
+)
+
+
+class Order:
+    """A sorting key for sphinx-gallery; an example that is not named above comes last."""
+
+    def __init__(self, src_dir: str) -> None:
+        self.src_dir = src_dir
+
+    def __call__(self, filename: str) -> tuple[int, str]:
+        name = filename.removeprefix("plot_").removesuffix(".py")
+        return (ORDER.index(name) if name in ORDER else len(ORDER)), filename
