@@ -2,9 +2,10 @@
 A pipeline with calibrated probabilities
 ========================================
 
-A support vector machine gives scores, not probabilities, and noise shrinks the scores of a logistic regression as well:
-it is trained to be unsure. Where probabilities matter, wrap the model in scikit-learn's
-:class:`~sklearn.calibration.CalibratedClassifierCV`. Like every estimator of the library it works there, inside a pipeline or around one.
+A support vector machine gives scores, not probabilities, and noise shrinks the scores of a logistic
+regression as well: it is trained to be unsure. Where probabilities matter, wrap the model in
+scikit-learn's :class:`~sklearn.calibration.CalibratedClassifierCV`. Like every estimator of the library
+it works there, inside a pipeline or around one.
 """
 
 # %%
@@ -34,7 +35,8 @@ models = {
 # %%
 # Are they right as often as they say?
 # ------------------------------------
-# A Brier score is the mean squared error of a probability: lower is better, and for a coin's 0.5 it is 0.25.
+# A Brier score is the mean squared error of a probability: lower is better, and for a coin's 0.5 it is
+# 0.25.
 fig, ax = plt.subplots(figsize=(5.6, 4), layout="constrained")
 for name, model in models.items():
     probabilities = model.fit(X, y).predict_proba(X_test)[:, 1]
@@ -45,9 +47,10 @@ ax.set(xlabel="predicted probability of an odd digit", ylabel="share of odd digi
 plt.show()
 
 # %%
-# The uncalibrated curve is steeper than the diagonal: the model is unsure where it need not be, because training
-# prepared it for half of the pixels. If half of them *will* be missing in use, that is the right answer, and
-# calibration on whole images would be the mistake.
+# The uncalibrated curve is steeper than the diagonal: the model is unsure where it need not be, because
+# training prepared it for half of the pixels. If half of them *will* be missing in use, that is the
+# right answer, and calibration on whole images would be the mistake.
 #
-# One fitted object holds scaler, model and calibration, and can be stored, searched and deployed as one.
+# One fitted object holds scaler, model and calibration, and can be stored, searched and deployed as
+# one.
 print(models["SVC, calibrated"])

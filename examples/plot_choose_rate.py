@@ -2,16 +2,16 @@
 Choosing the rate
 =================
 
-:class:`~marginout.DropoutSVCCV` fits a grid of C and noise by cross-validation, all cells in batches that
-start from one another. :class:`~marginout.ValidationMapDisplay` shows the grid, and how to read it is the point of this
-page: one data set on which noise helps, and one on which it does not.
+:class:`~marginout.DropoutSVCCV` fits a grid of C and noise by cross-validation, all cells in batches
+that start from one another. :class:`~marginout.ValidationMapDisplay` shows the grid, and how to read it
+is the point of this page: one data set on which noise helps, and one on which it does not.
 """
 
 # %%
 # Two searches
 # ------------
-# Digits, 3 against 8, each seen in half of its pixels; and iris, setosa left out, where two of four clean
-# features decide.
+# Digits, 3 against 8, each seen in half of its pixels; and iris, setosa left out, where two of four
+# clean features decide.
 import warnings
 
 import matplotlib.pyplot as plt
@@ -44,9 +44,10 @@ for name, (X, y) in problems.items():
 # %%
 # The maps
 # --------
-# Read along the ridge of good cells. Where it bends towards heavier noise as C grows, noise does the regularising; where it
-# hugs rate 0 corruption does not help, and the plain model is as good as any. Differences of a fold's
-# standard error are not differences: ``select="one_se"`` takes the heaviest noise that is within one of the best.
+# Read along the ridge of good cells. Where it bends towards heavier noise as C grows, noise does the
+# regularising; where it hugs rate 0 corruption does not help, and the plain model is as good as any.
+# Differences of a fold's standard error are not differences: ``select="one_se"`` takes the heaviest
+# noise that is within one of the best.
 fig, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
 for ax, (name, search) in zip(axes, searches.items(), strict=True):
     display = ValidationMapDisplay.from_estimator(search, ax=ax)
@@ -63,8 +64,9 @@ for name, search in searches.items():
 # %%
 # What the rate does to the weights
 # ---------------------------------
-# :class:`~marginout.PathDisplay` follows the largest weights along the rate at one C. Unbiased dropout is a ridge that is
-# stronger for a feature of large variance: weights shrink, and those of features that others can replace shrink first.
+# :class:`~marginout.PathDisplay` follows the largest weights along the rate at one C. Unbiased dropout
+# is a ridge that is stronger for a feature of large variance: most weights shrink, those of pixels that
+# others can replace first, and a few that take over grow before they shrink.
 X, y = problems["damaged 3 and 8"]
 display = PathDisplay.from_estimator(searches["damaged 3 and 8"].best_estimator_, X, y, top=10)
 display.ax_.set_title("damaged 3 and 8: the ten largest weights along the rate")

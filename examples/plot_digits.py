@@ -2,8 +2,9 @@
 Images of ten classes
 =====================
 
-scikit-learn's digits, 8 × 8 pixels, one-vs-rest in one batch. Dropout does little for whole images and much for
-damaged ones; ``class_weight="balanced"`` keeps one-vs-rest from giving up the small side of each problem under heavy noise.
+scikit-learn's digits, 8 × 8 pixels, one-vs-rest in one batch. Dropout does little for whole images and
+much for damaged ones; ``class_weight="balanced"`` keeps one-vs-rest from giving up the small side of
+each problem under heavy noise.
 """
 
 # %%
@@ -43,15 +44,16 @@ display.ax_.set(xlabel="pixels deleted (%)", title="accuracy of fixed models")
 plt.show()
 
 # %%
-# All three models that were trained for half of the pixels pay for it on whole images. As it is, one-vs-rest with the
-# paper's bound is the worst of the three: each of its problems has nine examples against one, and under so much noise
-# the cheapest answer to many of them is "no". Balanced weights mend that, and the Gaussian expectation is
-# less pessimistic than the bound. The joint loss of :class:`~marginout.MCFClassifier` does not have the problem.
+# All three models that were trained for half of the pixels pay for it on whole images. As it is,
+# one-vs-rest with the paper's bound is the worst of the three: each of its problems has nine examples
+# against one, and under so much noise the cheapest answer to many of them is "no". Balanced weights
+# mend that, and the Gaussian expectation is less pessimistic than the bound. The joint loss of
+# :class:`~marginout.MCFClassifier` does not have the problem.
 #
 # What the weights look like
 # --------------------------
-# Training for deletion makes neighbouring pixels share the work: the weights of a class are smooth, and a dead pixel has a
-# neighbour that says the same.
+# Training for deletion makes neighbouring pixels share the work: the weights of a class are smooth, and
+# a dead pixel has a neighbour that says the same.
 fig, axes = plt.subplots(2, 10, figsize=(8, 2.1), layout="constrained")
 for row, name in zip(axes, ["LinearSVC", "DropoutSVC, Gaussian, balanced"], strict=True):
     for digit, ax in enumerate(row):

@@ -2,20 +2,22 @@ r"""
 Comparing expectations
 ======================
 
-The expected hinge loss of a noisy score has no closed form. Two stand for it: the paper's *bound*, which never
-is below the truth, and the value for a *Gaussian* score of the same mean and variance. Both are functions of these two
-moments,
+The expected hinge loss of a noisy score has no closed form. Two stand for it: the paper's *bound*,
+which never is below the truth, and the value for a *Gaussian* score of the same mean and variance. Both
+are functions of these two moments,
 
 .. math:: \varphi_\text{bound} = \tfrac12\bigl(z + \sqrt{z^2 + v}\bigr), \qquad
           \varphi_\text{gaussian} = z\,\Phi(z/\sqrt v) + \sqrt v\,\phi(z/\sqrt v), \qquad z = \ell - y\,m,
 
-with :math:`\Phi` and :math:`\phi` the normal distribution and its density. This page compares them with the truth.
+with :math:`\Phi` and :math:`\phi` the normal distribution and its density. This page compares them with
+the truth.
 """
 
 # %%
 # One example
 # -----------
-# Dropout at rate 0.8 of D equal features has a score that is a scaled binomial: its expected loss is a finite sum.
+# Dropout at rate 0.8 of D equal features has a score that is a scaled binomial: its expected loss is a
+# finite sum.
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.stats import binom
@@ -44,15 +46,16 @@ axes[0].legend()
 plt.show()
 
 # %%
-# With four features the score is far from normal, and the Gaussian value lies on either side of the truth. With 64 it can
-# hardly be told from it. The bound is above the truth everywhere: at the margin by 0.1 standard deviations
-# (half of one, where a normal score has 0.4), and more for larger scores, whose noise grows with them; it makes large weights dearer
-# than they are.
+# With four features the score is far from normal, and the Gaussian value lies on either side of the
+# truth. With 64 it can hardly be told from it. The bound is above the truth everywhere: at the margin
+# by 0.1 standard deviations (half of one, where a normal score has 0.4), and more for larger scores,
+# whose noise grows with them; it makes large weights dearer than they are.
 #
 # The models they give
 # --------------------
-# On digits, 64 pixels: the objective of each fit is compared with the mean hinge loss on 100 sampled corruptions of the
-# training images, for the fitted weights. Errors are those on the test images, whole and corrupted.
+# On digits, 64 pixels: the objective of each fit is compared with the mean hinge loss on 100 sampled
+# corruptions of the training images, for the fitted weights. Errors are those on the test images, whole
+# and corrupted.
 X, y = load_digits(return_X_y=True)
 X, X_test, y, y_test = train_test_split(X / 16, y > 4, test_size=0.5, random_state=0, stratify=y)
 sign = np.where(y, 1.0, -1.0)
@@ -67,9 +70,12 @@ for rate in (0.2, 0.5, 0.8):
         )
         damaged = np.mean([1 - model.score(Dropout(rate).corrupt(X_test, s), y_test) for s in range(20)])
         error = 1 - model.score(X_test, y_test)
-        print(f"{rate:4.1f}  {expectation:11s}  {claimed:12.4f}  {sampled:12.4f}  {error:5.3f}  {damaged:16.3f}")
+        print(
+            f"{rate:4.1f}  {expectation:11s}  {claimed:12.4f}  {sampled:12.4f}  {error:5.3f}  {damaged:16.3f}"
+        )
 
 # %%
-# The Gaussian objective agrees with what sampling gives; the bound claims more than there is. Because it overstates the
-# loss of examples near the margin it acts like somewhat heavier noise, and the errors of the two are close. Use "bound"
-# for the paper's model and where few features carry a score, "gaussian" where many share the work.
+# The Gaussian objective agrees with what sampling gives; the bound claims more than there is. Because
+# it overstates the loss of examples near the margin it acts like somewhat heavier noise, and the errors
+# of the two are close. Use "bound" for the paper's model and where few features carry a score,
+# "gaussian" where many share the work.

@@ -2,8 +2,9 @@
 Hidden units under noise
 ========================
 
-One hidden layer, trained under dropout like the linear models. ``propagation="gaussian"`` carries the noise through the
-layer with the variance of saturated units; the paper's ``"taylor"`` expansion sees none in them.
+One hidden layer, trained under dropout like the linear models. ``propagation="gaussian"`` carries the
+noise through the layer with the variance of saturated units; the paper's ``"taylor"`` expansion sees
+none in them.
 """
 
 # %%
@@ -30,8 +31,9 @@ for name, model in models.items():
     print(f"{name:20s} error on whole images {1 - model.fit(X, y).score(X_test, y_test):.3f}")
 
 # %%
-# Survivors are rescaled here, as dropout does in training: a mean score stays what it was. The hidden layer beats the
-# linear model on whole images. That advantage is gone once many pixels are, unless noise was carried through the layer.
+# Survivors are rescaled here, as dropout does in training: a mean score stays what it was. The hidden
+# layer beats the linear model on whole images. That advantage is gone once many pixels are, unless
+# noise was carried through the layer.
 display = DeletionCurveDisplay.from_estimators(
     models, X_test, y_test, rates=np.linspace(0, 0.7, 8), n_repeats=5, rescale=True, random_state=0
 )
@@ -41,8 +43,8 @@ plt.show()
 # %%
 # What the units respond to
 # -------------------------
-# Units from the largest weight for the digit 3 to the smallest, each with the six test images that excite it most and its mean
-# response to every class. Units are shared by all ten classes.
+# Units from the largest weight for the digit 3 to the smallest, each with the six test images that
+# excite it most and its mean response to every class. Units are shared by all ten classes.
 HiddenUnitsDisplay.from_estimator(
     models["20 units, gaussian"], X_test, y_test, output=3, n_units=4, image_shape=(8, 8)
 )
@@ -54,4 +56,8 @@ plt.show()
 # ``transform`` gives the activations, for any model that follows in a pipeline.
 model = models["20 units, gaussian"]
 G = model.transform(X_test)
-print(G.shape, "scores are", bool(np.allclose(G @ model.coef_.T + model.intercept_, model.decision_function(X_test))))
+print(
+    G.shape,
+    "scores are",
+    bool(np.allclose(G @ model.coef_.T + model.intercept_, model.decision_function(X_test))),
+)

@@ -2,17 +2,17 @@
 Which noise?
 ============
 
-Train for what will happen. Here one linear SVM for each of four noises is trained on scikit-learn's digits and tested under
-all of them: rows are what a model was trained for, columns what it meets.
+Train for what will happen. Here one linear SVM for each of four noises is trained on scikit-learn's
+digits and tested under all of them: rows are what a model was trained for, columns what it meets.
 """
 
 # %%
 # Four corruptions
 # ----------------
-# :class:`~marginout.noise.Deletion` leaves the survivors as they are, as a dead pixel does to its neighbours.
-# :class:`~marginout.noise.Dropout` rescales them, so that a score keeps its mean: the better regulariser when data are whole.
-# :class:`~marginout.noise.Gaussian` blurs every pixel by the same amount, :class:`~marginout.noise.Poisson` bright ones
-# more, as counted photons do.
+# :class:`~marginout.noise.Deletion` leaves the survivors as they are, as a dead pixel does to its
+# neighbours. :class:`~marginout.noise.Dropout` rescales them, so that a score keeps its mean: the
+# better regulariser when data are whole. :class:`~marginout.noise.Gaussian` blurs every pixel by the
+# same amount, :class:`~marginout.noise.Poisson` bright ones more, as counted photons do.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
@@ -23,7 +23,9 @@ from marginout.noise import Deletion, Dropout, Gaussian, Poisson
 from marginout.robustness import corrupt
 
 X, y = load_digits(return_X_y=True)
-X, X_test, y, y_test = train_test_split(X / 4, y, test_size=0.5, random_state=0, stratify=y)  # up to 4 photons
+X, X_test, y, y_test = train_test_split(
+    X / 4, y, test_size=0.5, random_state=0, stratify=y
+)  # up to 4 photons
 
 noises = {
     "none": Dropout(0.0),
@@ -47,7 +49,9 @@ models = {name: DropoutSVC(C, noise=noise, **settings).fit(X, y) for name, noise
 errors = np.array(
     [
         [
-            np.mean([1 - model.score(corrupt(X_test, noise, random_state=seed), y_test) for seed in range(20)])
+            np.mean(
+                [1 - model.score(corrupt(X_test, noise, random_state=seed), y_test) for seed in range(20)]
+            )
             for noise in noises.values()
         ]
         for model in models.values()
@@ -71,5 +75,6 @@ for name, column in zip(noises, errors.T, strict=True):
     print(f"tested with {name:14s} best trained for {best:14s} {column.min():.3f}, plain SVM {column[0]:.3f}")
 
 # %%
-# Each of the heavy noises costs accuracy on whole images and wins it back, several times over, where it is met. Dropout and deletion can
-# stand in for each other here; additive noise is another matter, for it also reaches the empty pixels at the border.
+# Each of the heavy noises costs accuracy on whole images and wins it back, several times over, where it
+# is met. Dropout and deletion can stand in for each other here; additive noise is another matter, for
+# it also reaches the empty pixels at the border.

@@ -2,10 +2,11 @@
 When it helps, and when not
 ===========================
 
-Every classification set that comes with scikit-learn, whole, cut to a few examples, and with half of the features
-of the test examples missing. :class:`~marginout.DropoutSVCCV` chooses by cross-validation on the training data *as they
-are*: once over C alone, a plain SVM, and once over C and the rate. No result is left out.
-(A rate of 0.01 stands for none: its errors are close, and fits without any noise take longer.)
+Every classification set that comes with scikit-learn, whole, cut to a few examples, and with half of
+the features of the test examples missing. :class:`~marginout.DropoutSVCCV` chooses by cross-validation
+on the training data *as they are*: once over C alone, a plain SVM, and once over C and the rate. No
+result is left out. (A rate of 0.01 stands for none: its errors are close, and fits without any noise
+take longer.)
 """
 
 # %%
@@ -30,7 +31,9 @@ dropout = DropoutSVCCV(Cs, noises=[0.01, 0.1, 0.3, 0.5, 0.7])
 
 def compare(X, y, size, seed):
     """Errors of both, on whole test examples and on halves of them, and the rate chosen."""
-    train, test = next(StratifiedShuffleSplit(1, train_size=size, test_size=0.4, random_state=seed).split(X, y))
+    train, test = next(
+        StratifiedShuffleSplit(1, train_size=size, test_size=0.4, random_state=seed).split(X, y)
+    )
     scaler = StandardScaler().fit(X[train])
     whole = scaler.transform(X[test])
     halves = corrupt(whole, 0.5, random_state=seed)  # survivors rescaled
@@ -69,7 +72,8 @@ ax.legend()
 plt.show()
 
 # %%
-# On iris and wine, where a few clean features decide, cross-validation chooses next to no noise, and nothing is won or lost. On
-# breast cancer and digits, with 30 and 64 features that repeat one another, it chooses some, and most of all with few examples. Where
-# features go missing afterwards the gain is larger, though nothing was tuned for that here: train with the rate
-# that you expect (:ref:`sphx_glr_gallery_plot_sensors.py`).
+# On iris and wine, where a few clean features decide, cross-validation chooses next to no noise, and
+# little is won or lost. On breast cancer and digits, with 30 and 64 features that repeat one another, it
+# chooses some, most of all with few examples. Where features go missing afterwards the gain is larger,
+# though nothing was tuned for that here: train with the rate that you expect
+# (:ref:`sphx_glr_gallery_plot_sensors.py`).

@@ -233,3 +233,8 @@ def test_versions_agree():
     version = project["project"]["version"]
     assert marginout.__version__ == version
     assert f"version: '{version}'" in (ROOT / "meson.build").read_text()
+
+
+def test_every_public_name_has_a_page():
+    listed = (ROOT / "docs" / "api" / "index.rst").read_text().split()
+    assert [name for name in marginout.__all__ if name not in listed] == []
