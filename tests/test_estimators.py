@@ -20,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.class_weight import compute_sample_weight
 from threadpoolctl import threadpool_limits
 
-from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR
+from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR, MCFClassifier, MCFRegressor
 from marginout._objective import Objective
 from marginout.noise import Deletion, Dropout, Gaussian, Laplace, Poisson
 
@@ -479,6 +479,18 @@ def test_warm_start_ignores_another_number_of_features(estimator):
     X, y = problem(estimator)
     model = estimator(warm_start=True).fit(X, y).fit(X[:, :4], y)
     assert_array_equal(model.coef_, estimator().fit(X[:, :4], y).coef_)
+
+
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, MCFClassifier, MCFRegressor])
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_warm_start_without_an_offset_forgets_the_last_one(estimator, noise):
+    X, y = problem(estimator)
+    model = estimator(noise=noise, tol=1e-8, warm_start=True).fit(X + 1, y)
+    assert model.intercept_.any()
+    model.set_params(fit_intercept=False).fit(X + 1, y)
+    fresh = estimator(noise=noise, tol=1e-8, fit_intercept=False).fit(X + 1, y)
+    assert not model.intercept_.any()
+    assert_allclose(model.objective_, fresh.objective_, rtol=1e-6)
 
 
 @pytest.mark.parametrize("estimator", CLASSIFIERS)

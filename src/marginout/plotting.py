@@ -439,10 +439,11 @@ class HiddenUnitsDisplay:
         images = None
         if image_shape is not None:
             X = X.tocsr() if sp.issparse(X) else np.asarray(X)
-            if np.prod(image_shape) != X.shape[1]:
+            lengths = np.atleast_1d(image_shape)
+            if lengths.shape not in ((2,), (3,)) or lengths.min() < 1 or lengths.prod() != X.shape[1]:
                 raise ValueError(
-                    f"image_shape={image_shape!r} has {np.prod(image_shape)} pixels but X has "
-                    f"{X.shape[1]} features: give height, width and, in colour, channels."
+                    f"image_shape={image_shape!r} must be height, width and, in colour, channels, and their "
+                    f"product {X.shape[1]}, the number of features."
                 )
             rows = X[units.examples[chosen].ravel()]
             rows = rows.toarray() if sp.issparse(rows) else rows

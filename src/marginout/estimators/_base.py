@@ -115,7 +115,8 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         if self.warm_start and allowed and hasattr(self, "coef_"):
             coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
             if coef.shape == (K, d):
-                return np.array(coef.T, np.float64, order="C"), np.array(intercept, np.float64)
+                b = np.array(intercept, np.float64) if self.fit_intercept else np.zeros(K)
+                return np.array(coef.T, np.float64, order="C"), b
         return np.zeros((d, K)), np.zeros(K)
 
     @contextmanager

@@ -121,7 +121,6 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         self.n_iter_ = max(max(1, len(result.history)) for result in results)
         self.objective_ = float(sum(result.value for result in results))
         self.objective_history_ = _total_history(results)
-        self._n_features_out = len(self.hidden_coef_)
         task.end(attributes)
         _warn(results, max_iter, stacklevel=2 + FRAMES)
 
@@ -175,17 +174,19 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         return [[objective.start(n_hidden, rng) for objective in objectives] for _ in range(n_init)]
 
     def _last(self, objectives: list[LatentObjective], n_hidden: int) -> list[Net] | None:
-        """The last solution as networks; None if it has another shape."""
+        """The last solution as networks, offsets only if they are fitted; None if it has another shape."""
         coef, units = np.atleast_2d(self.coef_), n_hidden * len(objectives)
         outputs = sum(objective.Y.shape[1] for objective in objectives)
         if self.hidden_coef_.shape != (units, objectives[0].design.d) or coef.shape != (outputs, units):
             return None
-        intercept = np.atleast_1d(self.intercept_) - getattr(self, "_centre", 0.0)
+        keep = float(self.fit_intercept)
+        intercept = keep * (np.atleast_1d(self.intercept_) - getattr(self, "_centre", 0.0))
+        offsets = keep * self.hidden_intercept_
         nets, p = [], 0
         for k, objective in enumerate(objectives):
             own, p = slice(p, p + objective.Y.shape[1]), p + objective.Y.shape[1]
             rows = slice(k * n_hidden, (k + 1) * n_hidden)
-            parts = self.hidden_coef_[rows].T, self.hidden_intercept_[rows], coef[own, rows].T, intercept[own]
+            parts = self.hidden_coef_[rows].T, offsets[rows], coef[own, rows].T, intercept[own]
             nets.append(Net(*(np.array(part, dtype=np.float64, order="C") for part in parts)))
         return nets
 
@@ -224,6 +225,11 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
             scores[rows] = G @ W + self.intercept_
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
+    @property
+    def _n_features_out(self) -> int:
+        """For scikit-learn's names of the hidden units."""
+        return len(self.hidden_coef_)
+
     def transform(self, X: Any) -> NDArray[Any]:
         """Hidden activations σ(α·x + a).
 
@@ -236,6 +242,10 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         G : array of shape (n_samples, n_units)
             float32 for float32 data. Scores are ``G @ coef_.T + intercept_``.
         """
+        return self._hidden(X)
+
+    def _hidden(self, X: Any) -> NDArray[Any]:
+        """What `transform` returns unless `set_output` asks for a data frame."""
         X = self._checked(X)
         G = np.empty((X.shape[0], len(self.hidden_coef_)), dtype=X.dtype)
         for rows, block in self._hidden_blocks(X):
@@ -261,7 +271,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         units : HiddenUnits
             Largest weight first.
         """
-        G = self.transform(X)
+        G = self._hidden(X)
         coef = np.atleast_2d(self.coef_)
         if check_count("output", output, 0) >= len(coef):
             raise ValueError(f"output={output!r} must be less than {len(coef)}, the number of outputs.")

@@ -89,6 +89,7 @@ def joint(
             last = stage * max_iter // (len(ROUNDINGS) + 1)
             _lbfgs(objective.rounded(rounding), result, 10 * tol, last, monitor)
             if result.stopped:
+                result.value = objective.value(result.net)
                 return result
     _lbfgs(objective, result, tol, max_iter, monitor)
     return result
