@@ -77,6 +77,14 @@ def mnist() -> Problem:
         return Problem("mnist", images["X_train"], z["y_train"], images["X_test"], z["y_test"])
 
 
+def mcf_digits() -> Problem:
+    """The 5,000 + 5,000 digits of MNIST with which the authors of MCF show their code, dense float64."""
+    with np.load(_file("mnist.npz")) as z:
+        train, test = z["mcf_demo_train_idx"], z["mcf_demo_test_idx"]
+        X, X_test = z["X_train"][train].reshape(-1, 784) / 255.0, z["X_test"][test].reshape(-1, 784) / 255.0
+        return Problem("mcf digits", X, z["y_train"][train], X_test, z["y_test"][test])
+
+
 def hotel(seed: int = 0) -> Problem:
     """5,000 hotel reviews, log counts of 12,000 words, rows of length one; the rating from half of them."""
     X, z = _csr("hotel_reviews_bow.npz")

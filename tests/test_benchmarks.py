@@ -63,7 +63,17 @@ def test_ratios_are_times_over_the_peer_of_the_same_race(quick):
 
 def test_sections_without_their_data_say_what_is_missing(quick):
     text, folder = quick
-    for section in ("amazon", "explicit", "reuters", "mnist", "hotel", "accuracy", "search", "choice"):
+    for section in (
+        "amazon",
+        "explicit",
+        "competitors",
+        "reuters",
+        "mnist",
+        "hotel",
+        "accuracy",
+        "search",
+        "choice",
+    ):
         assert f"== {section} skipped: " in text
         assert not (folder / f"{section}.csv").exists()
     assert "MARGINOUT_DATA" in text

@@ -80,6 +80,19 @@ def test_the_estimator_is_given_weighted_copies(storage):
     assert_array_equal(model.classes_, ["no", "yes"])
 
 
+def test_without_blocks_fit_gets_all_copies():
+    """SGD goes over the copies until it converges, instead of once over each."""
+    spy = ExplicitCorruptionClassifier(BlockSpy(), n_copies=3, blocks=False, random_state=0).fit(X, LABELS)
+    assert spy.estimator_.X_.shape == (3 * N, D)
+    assert not hasattr(spy.estimator_, "calls_")
+    once, often = (
+        ExplicitCorruptionClassifier(SGDClassifier(), noise=0.1, n_copies=3, blocks=blocks, random_state=0)
+        for blocks in (True, False)
+    )
+    assert once.fit(X, LABELS).estimator_.n_iter_ == 1
+    assert often.fit(X, LABELS).estimator_.n_iter_ > 3
+
+
 def test_partial_fit_gets_one_copy_at_a_time():
     model = ExplicitCorruptionClassifier(BlockSpy(), noise=0.5, n_copies=5, random_state=0).fit(X, LABELS)
     calls = model.estimator_.calls_

@@ -30,7 +30,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from marginout._validation import check_count, check_features, check_sample_weight, make_generator
+from marginout._validation import (
+    check_count,
+    check_features,
+    check_flag,
+    check_sample_weight,
+    make_generator,
+)
 from marginout.noise import Noise, resolve
 
 Array = NDArray[np.float64]
@@ -44,6 +50,11 @@ _PARAMETERS = """Parameters
         :mod:`marginout.noise`.
     n_copies : int, default=16
         The number M of corrupted copies. The first of them are the same for every M.
+    blocks : bool, default=True
+        Whether an estimator with a `partial_fit` is given one copy after the other, so that memory does
+        not grow with M. It sees each copy once; what its `fit` does until it converges, such as the
+        epochs of an SGDClassifier or an MLPClassifier, is left out. With False, and always without a
+        `partial_fit`, its `fit` gets all copies at once, M times the memory of X.
     random_state : int, RandomState, Generator or None, default=None
         Seeds the corruption and, unless it is None, whatever part of the estimator has a
         `random_state` of None.
@@ -73,11 +84,18 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
     """What the classifier and the regressor share."""
 
     def __init__(
-        self, estimator: Any, *, noise: Any = 0.5, n_copies: int = 16, random_state: Any = None
+        self,
+        estimator: Any,
+        *,
+        noise: Any = 0.5,
+        n_copies: int = 16,
+        blocks: bool = True,
+        random_state: Any = None,
     ) -> None:
         self.estimator = estimator
         self.noise = noise
         self.n_copies = n_copies
+        self.blocks = blocks
         self.random_state = random_state
 
     # No `sample_weight` of its own in the signature: that would promise that a weight of two is an
@@ -140,7 +158,7 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
         """Refuse targets that nothing can be learnt from."""
 
     def _check_estimator(self) -> str:
-        """The method that trains: `partial_fit` where there is one, `fit` otherwise."""
+        """The method that trains, once it is known that it takes weights."""
         estimator = self.estimator
         if isinstance(estimator, type) or not hasattr(estimator, "fit"):
             raise TypeError(f"estimator={estimator!r} must be an estimator, such as LogisticRegression().")
@@ -149,7 +167,8 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
                 f"estimator={estimator!r} does not suit {type(self).__name__}: give a classifier to "
                 "ExplicitCorruptionClassifier and a regressor to ExplicitCorruptionRegressor."
             )
-        method = "partial_fit" if hasattr(estimator, "partial_fit") else "fit"
+        check_flag("blocks", self.blocks)
+        method = self._method()
         known = "sample_weight" in inspect.signature(getattr(estimator, method)).parameters
         if not known and _routes_metadata():
             known = bool(get_routing_for_object(estimator).consumes(method, ["sample_weight"]))
@@ -159,6 +178,9 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
                 "must weigh 1/n_copies: choose an estimator that supports sample_weight."
             )
         return method
+
+    def _method(self) -> str:
+        return "partial_fit" if self.blocks and hasattr(self.estimator, "partial_fit") else "fit"
 
     def _route(self, params: dict[str, Any], method: str) -> dict[str, Any]:
         """The metadata meant for the estimator: all of them, or those it asked for."""
@@ -185,8 +207,7 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
         -------
         routing : MetadataRouter
         """
-        callee = "partial_fit" if hasattr(self.estimator, "partial_fit") else "fit"
-        mapping = MethodMapping().add(caller="fit", callee=callee)
+        mapping = MethodMapping().add(caller="fit", callee=self._method())
         return MetadataRouter(owner=self).add(estimator=self.estimator, method_mapping=mapping)
 
     def _ask(self, method: str, X: Any) -> NDArray[Any]:
@@ -225,9 +246,6 @@ class ExplicitCorruptionClassifier(ClassifierMixin, _ExplicitCorruption):  # typ
     .. math:: \\sum_n \\frac{{s_n}}{{M}} \\sum_{{m=1}}^{{M}} \\mathrm{{loss}}(y_n, \\tilde x_{{nm}})
 
     instead of the expected loss that the rest of the library minimises, and tends to it as M grows.
-
-    Estimators with a `partial_fit` are given one copy after the other, so that memory does not
-    grow with M; others get all copies at once, M times the memory of X.
 
     {_PARAMETERS.format(kind="classifier")}classes_ : array of shape (n_classes,)
     n_features_in_ : int
@@ -329,9 +347,6 @@ class ExplicitCorruptionRegressor(RegressorMixin, _ExplicitCorruption):  # type:
     With x̃ the noisy example and loss the estimator's, it minimises
 
     .. math:: \\sum_n \\frac{{s_n}}{{M}} \\sum_{{m=1}}^{{M}} \\mathrm{{loss}}(y_n, \\tilde x_{{nm}}).
-
-    Estimators with a `partial_fit` are given one copy after the other, so that memory does not
-    grow with M; others get all copies at once, M times the memory of X.
 
     {_PARAMETERS.format(kind="regressor")}n_features_in_ : int
     feature_names_in_ : array of shape (n_features,)
