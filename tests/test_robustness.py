@@ -21,7 +21,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
-from marginout import DropoutSVC, _deletion
+from marginout import DropoutSVC, LatentDropoutSVC, _deletion
 from marginout.noise import Deletion, Gaussian, Poisson
 from marginout.robustness import DeletionCurve, corrupt, deletion_curve
 
@@ -240,6 +240,26 @@ def test_texts_lose_features_or_words():
     assert 0.3 < kept.sum() / (3 * 40) < 0.7
 
 
+def test_a_word_dies_in_upper_and_lower_case_alike():
+    texts = [f"Word{k} wOrd{k} word{k}" for k in range(40)]
+    pipeline = make_pipeline(CountVectorizer(), DropoutSVC()).fit(texts, [0, 1] * 20)
+    pipeline.steps[-1] = ("last", recorder := TextRecorder())
+    deletion_curve(pipeline, texts, [0, 1] * 20, [0.5], 1, random_state=0, step=0)
+    counts = recorder.seen_[0].toarray().sum(axis=1)
+    assert set(counts) == {0, 3}
+
+
+def test_groups_may_mix_names_and_numbers():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(DIGITS[TEST][:50], columns=[f"p{k}" for k in range(64)])
+    model = LinearSVC(random_state=0).fit(frame, DIGIT[TEST][:50])
+    mixed, plain = (
+        deletion_curve(model, frame, DIGIT[TEST][:50], [0.5], 2, kind="groups", groups=groups, random_state=0)
+        for groups in ([["p0", 1, "p2"], list(range(3, 64))], [[0, 1, 2], list(range(3, 64))])
+    )
+    assert_array_equal(mixed.scores, plain.scores)
+
+
 def test_texts_that_are_cleaned_before_they_are_vectorised():
     clean = FunctionTransformer(lambda texts: [text.upper() for text in texts])
     pipeline = make_pipeline(clean, CountVectorizer(), DropoutSVC()).fit(WORDS, MOODS)
@@ -441,6 +461,9 @@ def test_bad_models_and_data(svc):
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         deletion_curve(svc, X[:-1], y)
     forest = RandomForestClassifier(2, random_state=0).fit(X, y)
+    latent = LatentDropoutSVC(3, noise=0.0, random_state=0, tol=0.1).fit(X, y)
+    with pytest.raises(ValueError, match=r"needs a linear model.*3 weights a row for 64 features"):
+        deletion_curve(latent, X, y, kind="worst")
     with pytest.raises(ValueError, match="needs a linear model"):
         deletion_curve(forest, X, y, kind="worst")
     pairs = SVC(kernel="linear").fit(X[y < 3], y[y < 3])  # three classes, three pairs of them

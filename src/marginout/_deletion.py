@@ -64,7 +64,7 @@ def _rebuilt(X: Any, values: Any, kept: Any, factor: float) -> Any:
 
 
 class WordDeletion:
-    """Random deletions of the different words of each text."""
+    """Random deletions of the different words of each text, however their letters are cased."""
 
     def __init__(self, texts: Any, kind: str, rescale: bool) -> None:
         if kind == "groups" or rescale:
@@ -73,7 +73,7 @@ class WordDeletion:
         self._texts = [str(text) for text in texts]
 
     def draw(self, rng: np.random.Generator) -> Callable[[float, float], list[str]]:
-        words = [sorted(set(re.findall(r"\w+", text))) for text in self._texts]
+        words = [sorted(set(re.findall(r"\w+", text.lower()))) for text in self._texts]
         fates = [dict(zip(each, rng.random(len(each)), strict=True)) for each in words]
 
         def survivors(rate: float, factor: float) -> list[str]:
@@ -84,7 +84,7 @@ class WordDeletion:
 
 
 def _without(text: str, words: set[str]) -> str:
-    return re.sub(r"\w+", lambda match: "" if match[0] in words else match[0], text)
+    return re.sub(r"\w+", lambda match: "" if match[0].lower() in words else match[0], text)
 
 
 class WorstDeletion:
@@ -186,7 +186,11 @@ def _linear(model: Any, X: Any, y: Any) -> tuple[Array, Array, Any]:
         raise ValueError(f"{cure}, but the model is {model!r}: use kind='random' or 'groups'.")
     W = np.atleast_2d(coef.toarray() if sp.issparse(coef) else np.asarray(coef, dtype=np.float64)).T
     b = np.atleast_1d(np.asarray(intercept, dtype=np.float64)) * np.ones(W.shape[1])
-    scores = np.asarray(numbers_in(X) @ W) + b
+    values = numbers_in(X)
+    if W.shape[0] != values.shape[1]:
+        features = f"{W.shape[0]} weights a row for {values.shape[1]} features"
+        raise ValueError(f"{cure}, but {model!r} has {features}: use kind='random' or 'groups'.")
+    scores = np.asarray(values @ W) + b
     said = model.predict(X)
     if not is_classifier(model):
         if W.shape[1] != 1 or not np.allclose(scores[:, 0], np.ravel(said), rtol=1e-4, atol=1e-6):

@@ -78,7 +78,7 @@ def group_numbers(groups: Any, X: Any) -> NDArray[np.intp]:
         return np.unique(labels, return_inverse=True)[1]
     numbers = np.full(d, -1, dtype=np.intp)
     for number, group in enumerate(groups):
-        for feature in np.atleast_1d(group):
+        for feature in group if np.ndim(group) else [group]:
             at = names.get(feature, feature)
             if not isinstance(at, (int, np.integer)) or isinstance(at, bool) or not 0 <= at < d:
                 raise ValueError(f"groups[{number}] names feature {feature!r}, which X does not have.")

@@ -161,7 +161,8 @@ def deletion_curve(
     step : str, int or None, default=None
         For a pipeline, the name or number of the step whose *input* loses features. None is the
         first step that is given numbers: the first of all, or that after the vectoriser where X are texts
-        (in the worst case, the last step). Texts lose words: name the vectoriser.
+        (in the worst case, the last step). Texts lose words, each in upper and lower case alike: name the
+        vectoriser.
     random_state : int, RandomState, Generator or None, default=None
     n_jobs : int or None, default=None
         Repeats to run in parallel, as everywhere in scikit-learn. The result does not depend on it.
