@@ -13,13 +13,17 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.svm import LinearSVC, LinearSVR
 
-from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR, LatentDropoutSVC
-from marginout.noise import Dropout
+from marginout import (
+    DropoutLogisticRegression,
+    DropoutSVC,
+    DropoutSVR,
+    ExplicitCorruptionClassifier,
+    LatentDropoutSVC,
+)
 
 Make = Callable[[float, float], Any]
 
@@ -61,34 +65,12 @@ class ScaledSGD(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.model_.predict(X)
 
 
-class ExplicitCorruption(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """LinearSVC on n_copies corrupted copies of the data, at C/n_copies: what marginout replaces."""
+class ExplicitCorruption(ExplicitCorruptionClassifier):
+    """LinearSVC on corrupted copies of the data: what marginout replaces."""
 
-    def __init__(
-        self, C: float = 1.0, rate: float = 0.5, n_copies: int = 16, random_state: Any = None
-    ) -> None:
-        self.C = C
-        self.rate = rate
-        self.n_copies = n_copies
-        self.random_state = random_state
-
-    def fit(self, X: Any, y: Any) -> Self:
-        rng, noise = np.random.default_rng(self.random_state), Dropout(self.rate)
-        copies = [noise.corrupt(X, rng) for _ in range(self.n_copies)]
-        if sp.issparse(X):
-            for copy in copies:  # liblinear would visit stored zeros
-                copy.eliminate_zeros()
-            stacked = sp.vstack(copies, format="csr")
-        else:
-            stacked = np.concatenate(copies)
-        del copies
-        model = LinearSVC(loss="hinge", C=self.C / self.n_copies, random_state=self.random_state)
-        self.model_ = model.fit(stacked, np.tile(y, self.n_copies))
-        self.classes_, self.n_iter_ = self.model_.classes_, self.model_.n_iter_
-        return self
-
-    def predict(self, X: Any) -> Any:
-        return self.model_.predict(X)
+    @property
+    def n_iter_(self) -> Any:
+        return self.estimator_.n_iter_
 
 
 def _ours(estimator: Any, C: float, X: Any, y: Any) -> float:
@@ -199,6 +181,6 @@ def explicit(n_copies: int) -> Peer:
     """Explicit corruption with this many copies, the making of the copies included."""
 
     def make(C: float, rate: float) -> Any:
-        return ExplicitCorruption(C, rate, n_copies)
+        return ExplicitCorruption(LinearSVC(loss="hinge", C=C), noise=rate, n_copies=n_copies)
 
     return Peer(f"explicit M={n_copies}", make, noisy=True)
