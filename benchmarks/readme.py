@@ -129,7 +129,7 @@ def latent() -> str:
         "LinearSVC, C = 0.01": "LinearSVC",
         "DropoutSVC, rate 0.5, balanced, Gaussian": "DropoutSVC",
         "LatentDropoutLogisticRegression, no noise": "LatentDropoutLR 60, no noise",
-        "LatentDropoutLogisticRegression, rate 0.3": "LatentDropoutLR 60, then noise 0.3",
+        "LatentDropoutLogisticRegression, rate 0.2": "LatentDropoutLR 60, then noise 0.2",
     }
     shares = ["0%", "10%", "20%", "30%", "40%", "50%"]
     body = [
