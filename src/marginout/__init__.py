@@ -1,29 +1,36 @@
 """Margin learners with the noise marginalised out."""
 
-from importlib.metadata import version
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from marginout import losses, noise, robustness
-from marginout._path import Path, path
-from marginout.estimators.cv import (
-    DropoutLogisticRegressionCV,
-    DropoutSVCCV,
-    DropoutSVRCV,
-    GridEdgeWarning,
-)
-from marginout.estimators.explicit import ExplicitCorruptionClassifier, ExplicitCorruptionRegressor
-from marginout.estimators.fdrop import FeatureDeletionSVC
-from marginout.estimators.latent import LatentDropoutLogisticRegression, LatentDropoutSVC, LatentDropoutSVR
-from marginout.estimators.logistic import DropoutLogisticRegression
-from marginout.estimators.mcf import MCFClassifier, MCFRegressor
-from marginout.estimators.svm import DropoutSVC, DropoutSVR
-from marginout.plotting import (
-    DeletionCurveDisplay,
-    HiddenUnitsDisplay,
-    PathDisplay,
-    ValidationMapDisplay,
-)
+if TYPE_CHECKING:
+    from marginout import losses, noise, robustness
+    from marginout._path import Path, path
+    from marginout.estimators.cv import (
+        DropoutLogisticRegressionCV,
+        DropoutSVCCV,
+        DropoutSVRCV,
+        GridEdgeWarning,
+    )
+    from marginout.estimators.explicit import ExplicitCorruptionClassifier, ExplicitCorruptionRegressor
+    from marginout.estimators.fdrop import FeatureDeletionSVC
+    from marginout.estimators.latent import (
+        LatentDropoutLogisticRegression,
+        LatentDropoutSVC,
+        LatentDropoutSVR,
+    )
+    from marginout.estimators.logistic import DropoutLogisticRegression
+    from marginout.estimators.mcf import MCFClassifier, MCFRegressor
+    from marginout.estimators.svm import DropoutSVC, DropoutSVR
+    from marginout.plotting import (
+        DeletionCurveDisplay,
+        HiddenUnitsDisplay,
+        PathDisplay,
+        ValidationMapDisplay,
+    )
 
-__version__ = version("marginout")
+    __version__: str
+
 __all__ = [
     "DeletionCurveDisplay",
     "DropoutLogisticRegression",
@@ -50,3 +57,39 @@ __all__ = [
     "path",
     "robustness",
 ]
+
+#: Where the public names live. They are imported when first asked for: scikit-learn takes a second to
+#: import, and the command must answer `--help` at once.
+_HOMES = {
+    "_path": ["Path", "path"],
+    "estimators.cv": ["DropoutLogisticRegressionCV", "DropoutSVCCV", "DropoutSVRCV", "GridEdgeWarning"],
+    "estimators.explicit": ["ExplicitCorruptionClassifier", "ExplicitCorruptionRegressor"],
+    "estimators.fdrop": ["FeatureDeletionSVC"],
+    "estimators.latent": ["LatentDropoutLogisticRegression", "LatentDropoutSVC", "LatentDropoutSVR"],
+    "estimators.logistic": ["DropoutLogisticRegression"],
+    "estimators.mcf": ["MCFClassifier", "MCFRegressor"],
+    "estimators.svm": ["DropoutSVC", "DropoutSVR"],
+    "plotting": ["DeletionCurveDisplay", "HiddenUnitsDisplay", "PathDisplay", "ValidationMapDisplay"],
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+_MODULES = {"estimators", "losses", "noise", "plotting", "robustness", "solvers"}
+
+
+def __getattr__(name: str) -> Any:
+    value: Any
+    if name in _HOME:
+        value = getattr(import_module(f"marginout.{_HOME[name]}"), name)
+    elif name in _MODULES:
+        value = import_module(f"marginout.{name}")
+    elif name == "__version__":
+        from importlib.metadata import version
+
+        value = version("marginout")
+    else:
+        raise AttributeError(f"module 'marginout' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES, "__version__"})

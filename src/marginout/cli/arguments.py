@@ -1,0 +1,218 @@
+"""What can be asked of the command. Imports argparse and nothing heavy."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import NoReturn
+
+from marginout.cli.errors import EXIT_CODES
+
+FORMATS = "csv", "tsv", "parquet", "jsonl", "svmlight", "npz"
+MODELS = "svm", "logistic", "mcf", "latent-svm", "latent-logistic"
+#: Examples that `stress` and `compare` look at, unless told otherwise.
+ROWS = 20_000
+
+ABOUT = """\
+Linear models for features that are noisy, scarce, or dead by the time the model runs.
+
+DATA is a file of CSV, TSV, Parquet, JSON lines, svmlight/libsvm or NumPy npz (CSR as data, indices, indptr,
+shape, or a dense X; labels y), plain or compressed with gzip or xz; - is standard input, with --format.
+In tables every column but the target is a feature: numbers are scaled, words of few kinds are categories,
+long strings are text. Name columns with --numeric, --categorical or --text, and only these are used."""
+
+EXAMPLES = """\
+examples:
+  marginout demo
+  marginout fit reviews.jsonl.xz --target label --text text --cv --out reviews.model
+  marginout score reviews.model new.jsonl.xz
+  marginout predict reviews.model - --format jsonl < new.jsonl > answers.csv
+  marginout stress reviews.model new.jsonl.xz --out report.html
+  marginout compare reviews.jsonl.xz --target label --text text"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """An error is one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {' '.join(message.split())} (see {self.prog} --help)\n")
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The arguments of one call; `argv` is kept for the record."""
+    return _parser().parse_args(argv, argparse.Namespace(argv=list(argv)))
+
+
+def _parser() -> _Parser:
+    plain = argparse.RawDescriptionHelpFormatter
+    parser = _Parser(
+        prog="marginout", description=ABOUT, epilog=f"{EXAMPLES}\n\n{EXIT_CODES}", formatter_class=plain
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+
+    def command(name: str, text: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text, epilog=EXIT_CODES, formatter_class=plain)
+        sub.add_argument("--json", action="store_true", help="print one JSON object for machines")
+        sub.add_argument("--quiet", action="store_true", help="no progress and no notes")
+        sub.add_argument("--debug", action="store_true", help="print a traceback when something fails")
+        return sub
+
+    demo = command("demo", "train on digits, delete pixels, and write a report of what is left")
+    demo.add_argument("--out", default="marginout-demo.html", metavar="FILE", help="report (%(default)s)")
+    _seed(demo)
+    _fit(command("fit", "train a model and save it"))
+    predict = command("predict", "predict with a saved model")
+    _model(predict)
+    _data(predict)
+    predict.add_argument("--out", default="-", metavar="FILE", help="CSV of predictions (standard output)")
+    predict.add_argument("--scores", action="store_true", help="add the scores of the classes")
+    score = command("score", "score a saved model on labelled data")
+    _model(score)
+    _data(score)
+    _stress(command("stress", "show how a saved model degrades as its features die"))
+    info = command("info", "say what a saved model is")
+    _model(info)
+    info.add_argument("--top", type=_count, default=10, metavar="N", help="features to list (%(default)s)")
+    _compare(command("compare", "cross-validate LinearSVC, LogisticRegression and marginout side by side"))
+    return parser
+
+
+class _Version(argparse.Action):
+    """Prints the version; looked up when asked for only."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *rest: object) -> NoReturn:
+        import marginout
+
+        print(f"marginout {marginout.__version__}")
+        parser.exit(0)
+
+
+def _fit(sub: argparse.ArgumentParser) -> None:
+    _data(sub)
+    _columns(sub)
+    sub.add_argument("--out", required=True, metavar="MODEL", help="file to save the model in")
+    sub.add_argument("--model", choices=MODELS, default="svm", help="kind of model (%(default)s)")
+    sub.add_argument(
+        "--noise",
+        metavar="NOISE",
+        help="RATE of dropout, or KIND:VALUE with dropout, deletion, gaussian, laplace, poisson or bitswap; "
+        "with --cv also KIND, or several values with commas between (0.5; with --cv a grid)",
+    )
+    sub.add_argument("--C", type=_positive, metavar="C", help="weight of the loss (1; with --cv a grid)")
+    sub.add_argument("--cv", action="store_true", help="choose C and the noise by cross-validation")
+    sub.add_argument("--folds", type=_folds, default=5, metavar="N", help="folds of --cv (%(default)s)")
+    sub.add_argument(
+        "--expectation", choices=("bound", "gaussian"), default="bound", help="see DropoutSVC (%(default)s)"
+    )
+    sub.add_argument("--balanced", action="store_true", help="give all classes the same weight")
+    sub.add_argument("--hidden", type=_count, default=20, metavar="N", help="units of latent-* (%(default)s)")
+    sub.add_argument(
+        "--scale", action="store_true", help="svmlight, npz: divide features by their largest value"
+    )
+    _seed(sub)
+
+
+def _stress(sub: argparse.ArgumentParser) -> None:
+    _model(sub)
+    _data(sub)
+    sub.add_argument("--out", metavar="FILE", help="HTML report to write")
+    sub.add_argument(
+        "--train", metavar="DATA", help="training data for the models at other rates (half of DATA)"
+    )
+    sub.add_argument("--no-refit", action="store_true", help="do not try other rates")
+    sub.add_argument(
+        "--repeats", type=_count, default=5, metavar="N", help="draws of dead features (%(default)s)"
+    )
+    _rows(sub)
+    _seed(sub)
+
+
+def _compare(sub: argparse.ArgumentParser) -> None:
+    _data(sub)
+    _columns(sub)
+    sub.add_argument("--out", metavar="FILE", help="HTML report to write")
+    sub.add_argument("--folds", type=_folds, default=5, metavar="N", help="outer folds (%(default)s)")
+    sub.add_argument(
+        "--scale", action="store_true", help="svmlight, npz: divide features by their largest value"
+    )
+    _rows(sub)
+    _seed(sub)
+
+
+def _model(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("model", metavar="MODEL", help="file written by marginout fit")
+
+
+def _data(sub: argparse.ArgumentParser) -> None:
+    group = sub.add_argument_group("data")
+    group.add_argument("data", metavar="DATA", help="file, or - for standard input")
+    group.add_argument("--format", choices=FORMATS, help="format of DATA (by its name)")
+    group.add_argument("--target", metavar="COL", help="column, or array of an npz, to predict")
+    group.add_argument(
+        "--where", action="append", default=[], metavar="COL=VALUE", help="use only rows where COL is VALUE"
+    )
+    group.add_argument("--encoding", default="utf-8-sig", metavar="NAME", help="of CSV and TSV (utf-8)")
+    group.add_argument("--delimiter", metavar="CHAR", help="between the columns of a CSV (,)")
+
+
+def _columns(sub: argparse.ArgumentParser) -> None:
+    group = sub.add_argument_group("columns (several: repeat, or put commas between)")
+    for name, text in (
+        ("text", "columns of text, for TfidfVectorizer"),
+        ("categorical", "columns of categories, for OneHotEncoder"),
+        ("numeric", "columns of numbers, imputed and scaled"),
+        ("drop", "columns to leave out"),
+    ):
+        group.add_argument(f"--{name}", action="append", default=[], metavar="COL", help=text)
+    group.add_argument(
+        "--task",
+        choices=("classification", "regression"),
+        help="what the target asks for (seen from its values)",
+    )
+
+
+def _rows(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument(
+        "--rows",
+        type=_whole,
+        default=ROWS,
+        metavar="N",
+        help="look at no more than N rows, drawn at random; 0: all (%(default)s)",
+    )
+
+
+def _seed(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--seed", type=_whole, default=0, metavar="N", help="of all chance (%(default)s)")
+
+
+def _whole(text: str) -> int:
+    return _at_least(text, 0)
+
+
+def _count(text: str) -> int:
+    return _at_least(text, 1)
+
+
+def _folds(text: str) -> int:
+    return _at_least(text, 2)
+
+
+def _at_least(text: str, least: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if not least <= value < 2**32:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number from {least} to 2**32 - 1")
+    return value
+
+
+def _positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e100:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number above 0")
+    return value

@@ -1,0 +1,199 @@
+"""Files come in: their format, their compression, and who reads them."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import os
+import sys
+import zlib
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, Any
+
+from marginout.cli.errors import DataError, UsageError
+from marginout.cli.output import Progress
+
+SUFFIXES = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".svmlight": "svmlight",
+    ".libsvm": "svmlight",
+    ".svm": "svmlight",
+    ".npz": "npz",
+}
+GZIP, XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"
+
+
+@dataclass
+class Matrix:
+    """Numbers as they are: svmlight and npz."""
+
+    X: Any
+    y: Any
+    names: list[str] | None = None  # of the features
+    base: int = 0  # the number that svmlight gives to the first feature
+
+
+@dataclass
+class Table:
+    """Columns with names: CSV, TSV, Parquet, JSON lines. A pandas data frame."""
+
+    frame: Any
+
+
+def find_format(path: str, given: str | None) -> str:
+    """The format of a file: as given, or by its name without .gz and .xz."""
+    if given:
+        return given
+    if path == "-":
+        raise UsageError(
+            "standard input has no name to see its format from: add --format, as in --format csv"
+        )
+    stem = path.lower()
+    for packed in (".gz", ".xz"):
+        stem = stem.removesuffix(packed)
+    suffix = os.path.splitext(stem)[1]
+    if suffix not in SUFFIXES:
+        known = ", ".join(SUFFIXES)
+        raise UsageError(f"the format of {path!r} is not seen from its name ({known}): add --format")
+    return SUFFIXES[suffix]
+
+
+def is_matrix(format: str) -> bool:
+    return format in ("svmlight", "npz")
+
+
+@contextmanager
+def opened(path: str, progress: Progress) -> Iterator[IO[bytes]]:
+    """The bytes of a file or of standard input, decompressed; what goes wrong in them is a DataError."""
+    name = "standard input" if path == "-" else path
+    try:
+        with _raw(path, progress) as raw:
+            yield _decompressed(raw)
+    except (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(
+            f"{name}: the compressed file is broken or cut off ({error}): get it again"
+        ) from error
+    except FileNotFoundError as error:
+        raise DataError(f"{name}: there is no such file") from error
+    except IsADirectoryError as error:
+        raise DataError(f"{name}: is a folder: name a file in it") from error
+    except UnicodeDecodeError as error:
+        what = f"it is not {error.encoding} ({error.reason} at byte {error.start})"
+        raise DataError(f"{name}: {what}: name its --encoding, as in latin-1") from error
+    except OSError as error:
+        raise DataError(f"{name}: cannot be read: {error.strerror or error}") from error
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from error
+
+
+class _Watched(io.RawIOBase):
+    """A file that tells how far it has been read."""
+
+    def __init__(self, file: IO[bytes], size: int, progress: Progress) -> None:
+        self._file, self._size, self._progress, self._done = file, size, progress, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        chunk = self._file.read(len(buffer))
+        buffer[: len(chunk)] = chunk
+        self._done += len(chunk)
+        if self._size:
+            self._progress.part(self._done / self._size)
+        return len(chunk)
+
+
+@contextmanager
+def _raw(path: str, progress: Progress) -> Iterator[io.BufferedReader]:
+    if path == "-":
+        stdin: Any = getattr(sys.stdin, "buffer", sys.stdin)
+        yield io.BufferedReader(_Watched(stdin, 0, progress), 1 << 20)
+        return
+    with open(path, "rb", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        yield io.BufferedReader(_Watched(file, size, progress), 1 << 20)
+
+
+def _decompressed(raw: io.BufferedReader) -> IO[bytes]:
+    """gzip and xz are known by their first bytes, whatever the name says."""
+    head = raw.peek(6)[:6]
+    if head.startswith(GZIP):
+        return io.BufferedReader(gzip.GzipFile(fileobj=raw), 1 << 20)
+    if head.startswith(XZ):
+        return io.BufferedReader(lzma.LZMAFile(raw), 1 << 20)
+    return raw
+
+
+def conditions(arguments: Namespace) -> dict[str, str]:
+    """What --where asks for."""
+    found = {}
+    for text in arguments.where:
+        column, equals, value = text.partition("=")
+        if not (column and equals):
+            raise UsageError(f"--where {text!r} must be COL=VALUE")
+        found[column] = value
+    return found
+
+
+def read(
+    arguments: Namespace,
+    progress: Progress,
+    *,
+    path: str | None = None,
+    target: str | None = None,
+    strings: tuple[str, ...] = (),
+    n_features: int | None = None,
+    base: int | None = None,
+    rows: int = 0,
+) -> Table | Matrix:
+    """DATA as a table or a matrix.
+
+    `target` is the column, or array of an npz, to predict; `strings` are the columns of a CSV
+    whose values are not numbers even where they look like it; `n_features` and `base` are those of the
+    model that will meet a matrix; `rows`, if not 0, is the most rows to keep, drawn at random.
+    """
+    path = arguments.data if path is None else path
+    format = find_format(path, arguments.format if path == arguments.data else None)
+    where = conditions(arguments)
+    progress.step("reading")
+    with opened(path, progress) as stream:
+        if format == "svmlight":
+            from marginout.cli import svmlight
+
+            if where:
+                raise UsageError("--where needs columns with names, which svmlight does not have")
+            return svmlight.read(stream, progress, n_features, base, rows, arguments.seed if rows else 0)
+        if format == "npz":
+            from marginout.cli import archives
+
+            matrix: Table | Matrix = archives.read(stream, target, where, n_features)
+            return _thinned(matrix, rows, arguments)
+        from marginout.cli import tables
+
+        table = tables.read(stream, format, arguments.encoding, arguments.delimiter, strings, where)
+        return _thinned(table, rows, arguments)
+
+
+def _thinned(data: Table | Matrix, rows: int, arguments: Namespace) -> Table | Matrix:
+    """No more than so many rows, in their order."""
+    n = len(data.frame) if isinstance(data, Table) else data.X.shape[0]
+    if not 0 < rows < n:
+        return data
+    import numpy as np
+
+    kept = np.sort(np.random.default_rng(arguments.seed).choice(n, rows, replace=False))
+    if isinstance(data, Table):
+        return Table(data.frame.iloc[kept].reset_index(drop=True))
+    y = None if data.y is None else data.y[kept]
+    return Matrix(data.X[kept], y, data.names, data.base)

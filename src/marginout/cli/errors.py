@@ -1,0 +1,58 @@
+"""What can go wrong, one class per exit code. A message says what, where, and the cure, in one line."""
+
+
+class CommandError(Exception):
+    """Anything the command has a clear word about."""
+
+    code = 1
+
+
+class UsageError(CommandError):
+    """Arguments that do not go together."""
+
+    code = 2
+
+
+class DataError(CommandError):
+    """Data that cannot be read or learnt from."""
+
+    code = 3
+
+
+class ModelError(CommandError):
+    """A model file that is broken, foreign, or of another version."""
+
+    code = 4
+
+
+class OutputError(CommandError):
+    """An output that cannot be written."""
+
+    code = 5
+
+
+class MissingPackageError(CommandError):
+    """An optional package that is not installed."""
+
+    code = 6
+
+
+#: Exit codes, as `marginout --help` prints them.
+EXIT_CODES = """\
+exit codes:
+  0    done
+  1    unexpected error, a bug: run again with --debug and report it
+  2    usage: unknown or contradictory arguments
+  3    data that cannot be read or learnt from
+  4    model file that is broken, foreign or of another version
+  5    output that cannot be written
+  6    optional package not installed
+  130  interrupted (Ctrl-C), 143 terminated, 141 reader of the output gone;
+       whatever the code, no output file is left half-written"""
+
+
+def need(package: str, why: str) -> MissingPackageError:
+    """The error for a missing package."""
+    return MissingPackageError(
+        f"{why} needs {package}: pip install 'marginout[cli]' (or pip install {package})"
+    )

@@ -1,0 +1,83 @@
+"""marginout fit: train a model and save it."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from argparse import Namespace
+from typing import Any
+
+from marginout.cli import modelfile
+from marginout.cli.errors import UsageError
+from marginout.cli.models import make_model
+from marginout.cli.output import Progress, check_writable, print_facts, print_json
+from marginout.cli.reading import Training, training_data
+
+
+def run(arguments: Namespace) -> None:
+    """Read, prepare, fit, save, tell."""
+    if arguments.out == "-":
+        raise UsageError("a model cannot go to standard output: name a file, as in --out my.model")
+    check_writable(arguments.out)
+    modelfile.require_skops()
+    progress = Progress(arguments.quiet or arguments.json)
+    training = training_data(arguments, progress)
+    model = make_model(arguments, training.task)
+    pipeline = training.pipeline(model, arguments)
+    progress.step("fitting")
+    begin = time.perf_counter()
+    pipeline.fit(training.X, training.y)
+    seconds = time.perf_counter() - begin
+    progress.step("scoring")
+    scores = {"train": float(pipeline.score(training.X, training.y))}
+    final = pipeline[-1]
+    if arguments.cv:
+        scores["cross_validation"] = float(final.best_score_)
+    about = {
+        "command": "marginout " + shlex.join(arguments.argv),
+        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "task": training.task,
+        "target": training.target,
+        "columns": training.columns.as_dict() if training.columns else None,
+        "rows": training.X.shape[0],
+        "features": int(final.n_features_in_),
+        "feature_names": training.names,
+        "base": training.base,
+        "scores": scores,
+        "seconds": seconds,
+    }
+    progress.step("saving")
+    modelfile.save(arguments.out, pipeline, about)
+    progress.done()
+    _tell(arguments, training, final, about)
+
+
+def _tell(arguments: Namespace, training: Training, model: Any, about: dict[str, Any]) -> None:
+    """What was done, for people or for machines."""
+    chosen = {"C": _chosen(model, "C"), "noise": repr(_chosen(model, "noise"))}
+    if arguments.json:
+        kept = {name: value for name, value in about.items() if name != "feature_names"}
+        print_json({"model": arguments.out, "estimator": type(model).__name__, **chosen, **kept})
+        return
+    score = "accuracy" if training.task == "classification" else "R²"
+    facts = [
+        ("task", f"{training.task} of {training.target!r}"),
+        ("data", f"{about['rows']} rows, {about['features']} features"),
+    ]
+    if training.columns:
+        facts.append(("columns", training.columns.describe()))
+        if training.columns.left_out:
+            left = ", ".join(f"{name} ({why})" for name, why in list(training.columns.left_out.items())[:6])
+            facts.append(("not used", left))
+    facts.append(("model", f"{type(model).__name__}, C = {chosen['C']:.3g}, noise {chosen['noise']}"))
+    if "cross_validation" in about["scores"]:
+        facts.append((score, f"{about['scores']['cross_validation']:.4f} in cross-validation"))
+    facts.append((score, f"{about['scores']['train']:.4f} on the training data"))
+    facts.append(("time", f"{about['seconds']:.2f} s to fit"))
+    facts.append(("saved", arguments.out))
+    print_facts(facts)
+
+
+def _chosen(model: Any, name: str) -> Any:
+    """A parameter as a search has chosen it, or as it was given."""
+    return getattr(model, f"{name}_", None) if hasattr(model, f"{name}_") else getattr(model, name)

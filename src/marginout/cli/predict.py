@@ -1,0 +1,67 @@
+"""marginout predict: one prediction per row."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+import numpy as np
+
+from marginout.cli import modelfile
+from marginout.cli.errors import UsageError
+from marginout.cli.output import Progress, check_writable, to_json, write_atomically
+from marginout.cli.reading import model_blocks
+
+
+def run(arguments: Namespace) -> None:
+    """CSV with the column `prediction`, or JSON lines; to a file, or to standard output."""
+    check_writable(arguments.out)
+    progress = Progress(arguments.quiet)
+    model = modelfile.load(arguments.model)
+    if arguments.scores and not hasattr(model.estimator, "decision_function"):
+        raise UsageError("--scores needs classes, but the model predicts numbers: leave it out")
+    lines = _lines(model, arguments, progress)
+    if arguments.out != "-":
+        write_atomically(
+            arguments.out, lambda file: _write(io.TextIOWrapper(file, "utf-8", newline=""), lines)
+        )
+    else:
+        _write(sys.stdout, lines)
+    progress.done()
+
+
+def _write(file: TextIO, lines: Iterator[str]) -> None:
+    for text in lines:
+        file.write(text)
+    file.flush()
+    if isinstance(file, io.TextIOWrapper) and file is not sys.stdout:
+        file.detach()  # who opened it closes it
+
+
+def _lines(model: modelfile.Model, arguments: Namespace, progress: Progress) -> Iterator[str]:
+    """The output, block by block."""
+    header = ["prediction"]
+    if arguments.scores:
+        header += [f"score {name}" for name in model.classes] if len(model.classes) > 2 else ["score"]
+    if not arguments.json:
+        yield _csv([header])
+    for X, _ in model_blocks(model, arguments, progress, labelled=False):
+        columns = [model.pipeline.predict(X)]
+        if arguments.scores:
+            scores = np.asarray(model.pipeline.decision_function(X))
+            columns += list(scores.T) if scores.ndim == 2 else [scores]
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        if arguments.json:
+            yield "".join(to_json(dict(zip(header, row, strict=True))) + "\n" for row in rows)
+        else:
+            yield _csv(rows)
+
+
+def _csv(rows: Any) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows(rows)
+    return buffer.getvalue()

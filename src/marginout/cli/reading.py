@@ -1,0 +1,141 @@
+"""Data as a model meets them: to be trained on, or to be predicted."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from marginout.cli import data, prepare, svmlight, targets
+from marginout.cli.errors import DataError, UsageError
+from marginout.cli.modelfile import Model
+from marginout.cli.output import Progress
+
+
+@dataclass
+class Training:
+    """Data to learn from, and what they are."""
+
+    X: Any
+    y: Any
+    task: str
+    target: str
+    columns: prepare.Columns | None  # of a table
+    names: list[str] | None  # of a matrix's features
+    base: int
+
+    def pipeline(self, model: Any, arguments: Namespace) -> Pipeline:
+        """The model behind what makes numbers of the columns."""
+        if self.columns is None:
+            return prepare.matrix_pipeline(model, arguments.scale)
+        return prepare.pipeline(self.columns, model, len(self.X))
+
+
+def training_data(arguments: Namespace, progress: Progress, rows: int = 0) -> Training:
+    """DATA for `fit` and `compare`."""
+    kinds = arguments.text, arguments.categorical, arguments.numeric, arguments.drop
+    if data.is_matrix(data.find_format(arguments.data, arguments.format)) and any(kinds):
+        raise UsageError(
+            "--text, --categorical, --numeric and --drop need a table: svmlight and npz are numbers"
+        )
+    strings = tuple(prepare.named(arguments.text + arguments.categorical))
+    found = data.read(arguments, progress, target=arguments.target, strings=strings, rows=rows)
+    if isinstance(found, data.Table):
+        if getattr(arguments, "scale", False):
+            raise UsageError("--scale is for svmlight and npz: numbers in tables are scaled anyway")
+        columns = prepare.plan(found.frame, arguments)
+        y, task = targets.for_training(found.frame[columns.target], columns.target, arguments.task)
+        return Training(prepare.select(found.frame, columns), y, task, columns.target, columns, None, 0)
+    name = arguments.target or "y"
+    if found.y is None:
+        raise DataError(f"{arguments.data}: there is no target in it: name its array with --target")
+    y, task = targets.for_training(found.y, name, arguments.task)
+    return Training(check_numbers(found.X), y, task, name, None, found.names, found.base)
+
+
+def model_data(
+    model: Model, arguments: Namespace, progress: Progress, *, path: str | None = None, rows: int = 0
+) -> tuple[Any, Any]:
+    """Labelled data for a model: features as its pipeline takes them, and targets."""
+    path = arguments.data if path is None else path
+    _check_kind(model, data.find_format(path, arguments.format if path == arguments.data else None))
+    found = data.read(arguments, progress, path=path, rows=rows, **_wishes(model, arguments))
+    X, y = _features(model, found), _target(model, found, arguments)
+    return X, targets.for_scoring(y, arguments.target or model.about["target"], model.classes)
+
+
+def model_blocks(
+    model: Model, arguments: Namespace, progress: Progress, labelled: bool
+) -> Iterator[tuple[Any, Any]]:
+    """Data for a model, in blocks where the format allows it: svmlight of any size needs little memory."""
+    format = data.find_format(arguments.data, arguments.format)
+    _check_kind(model, format)
+    if format != "svmlight":
+        found = data.read(arguments, progress, **_wishes(model, arguments))
+        X = _features(model, found)
+        name = arguments.target or model.about["target"]
+        yield (
+            X,
+            targets.for_scoring(_target(model, found, arguments), name, model.classes) if labelled else None,
+        )
+        return
+    if arguments.where:
+        raise UsageError("--where needs columns with names, which svmlight does not have")
+    progress.step("reading")
+    d, base, empty = int(model.pipeline.n_features_in_), model.about["base"], True
+    with data.opened(arguments.data, progress) as stream:
+        for rows in svmlight.blocks(stream):
+            if not len(rows.labels):
+                continue
+            empty = False
+            y = targets.for_scoring(rows.labels, "label", model.classes) if labelled else None
+            yield svmlight.assemble(rows, d, base, progress), y
+    if empty:
+        raise DataError(f"{arguments.data}: there is no row in it")
+
+
+def _check_kind(model: Model, format: str) -> None:
+    if data.is_matrix(format) != (model.columns is None):
+        known = "a table" if model.columns else "svmlight or npz"
+        raise DataError(f"the model was trained on {known}, but DATA is {format}: give it the same kind")
+
+
+def _wishes(model: Model, arguments: Namespace) -> dict[str, Any]:
+    """How a reader must read for a model."""
+    columns = model.columns
+    if columns:
+        return {"strings": tuple(columns.categorical + columns.text)}
+    target = arguments.target or model.about["target"]
+    return {
+        "target": arguments.target or (target if target != "y" else None),
+        "n_features": int(model.pipeline.n_features_in_),
+        "base": model.about["base"],
+    }
+
+
+def _features(model: Model, found: Any) -> Any:
+    columns = model.columns
+    return prepare.select(found.frame, columns) if columns else check_numbers(found.X)
+
+
+def _target(model: Model, found: Any, arguments: Namespace) -> Any:
+    if isinstance(found, data.Matrix):
+        if found.y is None:
+            raise DataError("there is no target in it: name its array with --target")
+        return found.y
+    name = arguments.target or model.about["target"]
+    if name not in found.frame.columns:
+        raise DataError(f"there is no column {name!r} with the true targets: name it with --target")
+    return found.frame[name]
+
+
+def check_numbers(X: Any) -> Any:
+    """A matrix without NaN and infinity."""
+    values = X if isinstance(X, np.ndarray) else X.data
+    if not np.isfinite(values).all():
+        raise DataError("a feature is NaN or infinite: replace it by a number")
+    return X

@@ -1,0 +1,119 @@
+"""From arguments to a command, and from errors to one line and an exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import traceback
+import warnings
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from types import FrameType
+from typing import Any
+
+from marginout.cli.arguments import parse
+from marginout.cli.errors import CommandError
+
+INTERRUPTED, TERMINATED, BROKEN_PIPE = 130, 143, 141
+
+
+class Terminated(BaseException):
+    """SIGTERM, raised so that temporary files are removed on the way out."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line `argv` (without the program's name); return the exit code."""
+    try:
+        arguments = parse(sys.argv[1:] if argv is None else list(argv))
+    except SystemExit as stop:  # argparse has printed its say
+        return int(stop.code or 0)
+    try:
+        with _sigterm_raised(), _warnings_noted():
+            import_module(f"marginout.cli.{arguments.command}").run(arguments)
+            sys.stdout.flush()
+        return 0
+    except (KeyboardInterrupt, Terminated) as stop:
+        word, code = (
+            ("terminated", TERMINATED) if isinstance(stop, Terminated) else ("interrupted", INTERRUPTED)
+        )
+        return _fail(arguments, f"{word}; nothing was written", code)
+    except BrokenPipeError:
+        _silence_stdout()
+        return BROKEN_PIPE
+    except Exception as error:
+        return _fail(arguments, *_explain(error))
+
+
+def _explain(error: Exception) -> tuple[str, int]:
+    """The line and the exit code of an error."""
+    if isinstance(error, CommandError):
+        return str(error), error.code
+    if isinstance(error, MemoryError):
+        return "not enough memory for these data: use fewer rows or columns (--where, --drop)", 3
+    if isinstance(error, OSError):
+        return f"cannot write: {error.strerror or error}: free space, or name another file", 5
+    if isinstance(error, ValueError):  # the library's words about data and parameters
+        return str(error), 3
+    name = type(error).__name__
+    return f"unexpected {name}: {error} (a bug: run again with --debug and report it)", 1
+
+
+def _fail(arguments: Namespace, message: str, code: int) -> int:
+    _silence_stdout(only_broken=True)
+    if arguments.debug:
+        traceback.print_exc()
+    print(f"marginout {arguments.command}: error: {' '.join(message.split())}", file=sys.stderr)
+    return code
+
+
+def _silence_stdout(only_broken: bool = False) -> None:
+    """Keep the interpreter from flushing, and complaining, once more at exit."""
+    try:
+        sys.stdout.flush()
+        broken = False
+    except (OSError, ValueError):
+        broken = True
+    if broken or not only_broken:
+        try:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except (OSError, ValueError):  # not a real file, as under a test
+            return
+
+
+@contextmanager
+def _sigterm_raised() -> Iterator[None]:
+    """Within the block, SIGTERM is an exception; only the main thread may say so."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _warnings_noted() -> Iterator[None]:
+    """Within the block, a warning is one line on stderr, said once."""
+    said = set()
+
+    def note(message: Any, category: Any, *place: Any, **more: Any) -> None:
+        line = " ".join(str(message).split())
+        if line not in said:
+            said.add(line)
+            print(f"marginout: note: {line}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("default", category=UserWarning)  # ConvergenceWarning, GridEdgeWarning, ...
+        warnings.showwarning = note
+        yield

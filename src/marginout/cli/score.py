@@ -1,0 +1,61 @@
+"""marginout score: how often a saved model is right."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import Any
+
+import numpy as np
+from sklearn import metrics
+
+from marginout.cli import modelfile
+from marginout.cli.output import Progress, print_facts, print_json
+from marginout.cli.reading import model_blocks
+
+
+def run(arguments: Namespace) -> None:
+    """Accuracy, or R² and errors of a regression."""
+    progress = Progress(arguments.quiet or arguments.json)
+    model = modelfile.load(arguments.model)
+    truth, said = [], []
+    for X, y in model_blocks(model, arguments, progress, labelled=True):
+        truth.append(y)
+        said.append(model.pipeline.predict(X))
+    progress.done()
+    y, predicted = np.concatenate(truth), np.concatenate(said)
+    scores = (
+        _classification(y, predicted, model, progress)
+        if model.task == "classification"
+        else _regression(y, predicted)
+    )
+    if arguments.json:
+        print_json({"model": arguments.model, "data": arguments.data, "task": model.task, **scores})
+    else:
+        print_facts(
+            [
+                (name.replace("_", " "), f"{value:.4f}" if isinstance(value, float) else str(value))
+                for name, value in scores.items()
+            ]
+        )
+
+
+def _classification(y: Any, predicted: Any, model: modelfile.Model, progress: Progress) -> dict[str, Any]:
+    unknown = ~np.isin(y, model.classes)
+    if unknown.any():
+        progress.note(
+            f"{unknown.sum()} rows have classes that the model does not know, such as {y[unknown][0]!r}"
+        )
+    right = y == predicted
+    recalls = [float(np.mean(right[y == name])) for name in np.unique(y)]
+    return {
+        "rows": len(y),
+        "accuracy": float(np.mean(right)),
+        "error": float(np.mean(~right)),
+        "balanced_accuracy": float(np.mean(recalls)),
+    }
+
+
+def _regression(y: Any, predicted: Any) -> dict[str, Any]:
+    r2 = float(metrics.r2_score(y, predicted)) if len(y) > 1 else None  # not defined for one row
+    rmse = float(metrics.root_mean_squared_error(y, predicted))
+    return {"rows": len(y), "r2": r2, "rmse": rmse, "mae": float(metrics.mean_absolute_error(y, predicted))}

@@ -1,0 +1,96 @@
+"""The target: its task, and its values as the model knows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginout.cli.errors import DataError
+
+#: Whole numbers of no more than so many kinds are classes; more are quantities.
+CLASSES = 20
+
+
+def find_task(values: Any, given: str | None) -> str:
+    """Classification for words, and for whole numbers of few kinds; regression for other numbers."""
+    if given:
+        return given
+    values = np.asarray(values)
+    if values.dtype.kind not in "fiu":
+        return "classification"
+    distinct = np.unique(values)
+    whole = bool(np.all(distinct == np.floor(distinct)))
+    return "classification" if whole and len(distinct) <= CLASSES else "regression"
+
+
+def clean(values: Any, name: str) -> NDArray[Any]:
+    """Target values as numbers or as strings; none may be missing."""
+    missing = _missing(values)
+    if missing.any():
+        first = int(np.argmax(missing)) + 1
+        raise DataError(
+            f"the target {name!r} is missing or not finite in {missing.sum()} of {len(missing)} rows, first in "
+            f"row {first}: remove these rows"
+        )
+    values = np.asarray(values)
+    if values.dtype.kind in "iuf":
+        return np.asarray(values)
+    cells = values.tolist()
+    if all(isinstance(cell, (int, float)) and not isinstance(cell, bool) for cell in cells):
+        return np.array(cells, dtype=np.float64)
+    if not all(isinstance(cell, (str, bool, int, float)) for cell in cells):
+        raise DataError(f"the target {name!r} holds lists or objects: name a column of words or numbers")
+    return np.array([str(cell) for cell in cells], dtype=object)
+
+
+def _missing(values: Any) -> NDArray[np.bool_]:
+    if hasattr(values, "isna"):
+        missing = np.array(values.isna())
+        values = values.to_numpy()
+    else:
+        missing = np.zeros(len(values), dtype=bool)
+        values = np.asarray(values)
+    if values.dtype.kind == "f":
+        missing |= ~np.isfinite(values)
+    elif values.dtype == object:
+        missing |= np.array([isinstance(v, float) and not np.isfinite(v) for v in values], dtype=bool)
+    return np.asarray(missing)
+
+
+def for_training(values: Any, name: str, task: str | None) -> tuple[NDArray[Any], str]:
+    """What to fit to, and the task; refuses targets that nothing can be learnt from."""
+    y = clean(values, name)
+    task = find_task(y, task)
+    if task == "regression":
+        if y.dtype.kind not in "fiu":
+            raise DataError(f"the target {name!r} holds {y[0]!r}, but regression needs numbers: set --task")
+        return y.astype(np.float64), task
+    if y.dtype.kind == "f":
+        y = y.astype(np.int64) if np.all(y == np.floor(y)) and np.abs(y).max() < 2**53 else y.astype(str)
+    kinds = len(np.unique(y))
+    if kinds < 2:
+        raise DataError(f"the target {name!r} has one value, {y[0]!r}: two classes are needed at least")
+    if kinds > max(CLASSES, len(y) // 2):
+        raise DataError(
+            f"the target {name!r} has {kinds} different values in {len(y)} rows: name another --target, or "
+            "set --task regression"
+        )
+    return y.astype(object) if y.dtype.kind == "U" else y, task
+
+
+def for_scoring(values: Any, name: str, classes: Any) -> NDArray[Any]:
+    """True targets in the type of the model's classes, or as floats where there are none."""
+    y = clean(values, name)
+    if classes is None:
+        if y.dtype.kind not in "fiu":
+            raise DataError(f"the target {name!r} holds {y[0]!r}, but the model predicts numbers")
+        return y.astype(np.float64)
+    if classes.dtype.kind in "fiu":
+        if y.dtype.kind not in "fiu":
+            raise DataError(f"the target {name!r} holds {y[0]!r}, but the model's classes are numbers")
+        return y
+    if y.dtype.kind == "f" and np.all(y == np.floor(y)):
+        y = y.astype(np.int64)
+    return y.astype(str).astype(object)
