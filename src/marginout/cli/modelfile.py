@@ -160,8 +160,8 @@ def _check_version(about: dict[str, Any], path: str) -> None:
     made, here = about["versions"], versions()
     if about.get("format") != FORMAT:
         raise ModelError(
-            f"{path}: written by marginout {made.get('marginout')} in model format {about.get('format')}; this "
-            f"is marginout {here['marginout']}, which reads format {FORMAT}: use that version, or fit it again"
+            f"{path}: written by marginout {made.get('marginout')} in model format {about.get('format')}; "
+            f"marginout {here['marginout']} reads format {FORMAT}: use that version, or fit it again"
         )
     for package in ("marginout", "scikit-learn"):
         if str(made.get(package)).split(".")[:2] != here[package].split(".")[:2]:

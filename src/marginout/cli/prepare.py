@@ -220,13 +220,15 @@ def feature_names(fitted: Pipeline, columns: Columns | None, known: list[str] | 
     return names
 
 
-def feature_groups(fitted: Pipeline, columns: Columns | None) -> Any:
-    """The group of every feature that dies with it, or None: the values of a category die together."""
+def category_groups(steps: Any, columns: Columns | None, n_features: int) -> Any:
+    """The group of every feature that dies with it, or None: the values of a category die together.
+
+    `steps` is a pipeline that begins with the fitted preparation of `columns`.
+    """
     if columns is None or not columns.categorical:
         return None
-    encoder = fitted.named_steps["prepare"].named_transformers_["categorical"]
-    before = len(columns.numeric)
-    sizes = [len(values) for values in encoder.categories_]
-    after = int(fitted[-1].n_features_in_) - before - sum(sizes)
+    encoder = steps.named_steps["prepare"].named_transformers_["categorical"]
+    before, sizes = len(columns.numeric), [len(values) for values in encoder.categories_]
+    after = n_features - before - sum(sizes)
     lengths = [1] * before + sizes + [1] * after
     return np.repeat(np.arange(len(lengths)), lengths)

@@ -31,8 +31,8 @@ def clean(values: Any, name: str) -> NDArray[Any]:
     if missing.any():
         first = int(np.argmax(missing)) + 1
         raise DataError(
-            f"the target {name!r} is missing or not finite in {missing.sum()} of {len(missing)} rows, first in "
-            f"row {first}: remove these rows"
+            f"the target {name!r} is missing or not finite in {missing.sum()} of {len(missing)} rows, "
+            f"first in row {first}: remove these rows"
         )
     values = np.asarray(values)
     if values.dtype.kind in "iuf":

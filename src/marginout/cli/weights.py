@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from marginout.cli.modelfile import Model
@@ -28,22 +30,52 @@ def describe_model(model: Any) -> str:
 def weights(model: Any) -> Array:
     """One row of weights per output; through a hidden layer, the products summed over its units."""
     coef = np.atleast_2d(model.coef_)
-    return coef @ model.hidden_coef_ if hasattr(model, "hidden_coef_") else coef
+    return np.asarray(coef @ model.hidden_coef_ if hasattr(model, "hidden_coef_") else coef)
 
 
 def heaviest(model: Model, count: int) -> list[dict[str, Any]]:
     """The features of the largest weights, and the output each of these is for."""
     W, names = weights(model.estimator), model.names()
-    largest = np.abs(W).max(axis=0)
-    found = []
-    for j in np.argsort(-largest, kind="stable")[:count]:
-        k = int(np.abs(W[:, j]).argmax())
-        found.append({"name": names[j], "weight": float(W[k, j]), "output": output_name(model, k, W[k, j])})
-    return found
+    order = np.argsort(-np.abs(W).max(axis=0), kind="stable")[:count]
+    return [{"name": names[j], **_largest(model, W[:, j])} for j in order]
 
 
-def output_name(model: Model, k: int, weight: float) -> str:
-    """The class that row k of the weights speaks for, or the target."""
+def _largest(model: Model, column: Array) -> dict[str, Any]:
+    """The largest of a feature's weights, and the class or target that it speaks for."""
+    k = int(np.abs(column).argmax())
+    weight = float(column[k])
     if model.classes is None:
-        return str(model.about["target"])
-    return str(model.classes[int(weight > 0)] if len(model.classes) == 2 else model.classes[k])
+        return {"weight": weight, "output": str(model.about["target"])}
+    output = model.classes[int(weight > 0)] if len(model.classes) == 2 else model.classes[k]
+    return {"weight": weight, "output": str(output)}
+
+
+def leaned_on(model: Model, X: Any, y: Any, groups: Any, count: int) -> list[dict[str, Any]]:
+    """The features of the largest share in the scores, and what the model's score loses when each dies.
+
+    The share of a feature is its largest weight times its root mean square in X, the input of the
+    pipeline's last step. Features of one group die together.
+    """
+    W, names = weights(model.estimator), model.names()
+    squares = X.multiply(X) if sp.issparse(X) else np.square(X)
+    shares = np.abs(W).max(axis=0) * np.sqrt(np.asarray(squares.mean(axis=0)).ravel())
+    order = np.argsort(-shares, kind="stable")[:count]
+    order = order[shares[order] > 0]
+    deaths = [np.array([j]) if groups is None else np.flatnonzero(groups == groups[j]) for j in order]
+    costs = death_costs(model.estimator, X, y, deaths)
+    rows = zip(order, costs, strict=True)
+    return [{"name": names[j], **_largest(model, W[:, j]), "cost": cost} for j, cost in rows]
+
+
+def death_costs(model: Any, X: Any, y: Any, deaths: Sequence[NDArray[np.intp]]) -> list[float]:
+    """What `model.score` loses when some columns of X are zero in all rows, for each choice of columns."""
+    whole = model.score(X, y)
+    lost = []
+    for columns in deaths:
+        Z = X.copy()
+        if sp.issparse(Z):
+            Z.data[np.isin(Z.indices, columns)] = 0
+        else:
+            Z[:, columns] = 0
+        lost.append(float(whole - model.score(Z, y)))
+    return lost

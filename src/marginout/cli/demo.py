@@ -1,0 +1,241 @@
+"""marginout demo: half of the pixels die after training; what is left of a digit classifier?"""
+
+from __future__ import annotations
+
+import os
+import time
+from argparse import Namespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
+from sklearn.svm import LinearSVC
+
+from marginout.cli.output import Progress, check_writable, print_json, print_table, write_text
+from marginout.cli.reports import closing, curve_line
+from marginout.cli.weights import death_costs
+from marginout.estimators.logistic import DropoutLogisticRegression
+from marginout.estimators.svm import DropoutSVC
+from marginout.noise import Deletion
+from marginout.report import Raw, Section, deletion_figure, page, table, tag
+from marginout.report.charts import percent, slider
+from marginout.report.markup import join, values
+from marginout.robustness import DeletionCurve, deletion_curve
+
+Array = NDArray[np.float64]
+
+RATES = tuple(round(0.05 * k, 2) for k in range(18))
+PRINTED = 0.0, 0.1, 0.25, 0.5, 0.75
+HALF = RATES.index(0.5)
+MASKS = 20
+#: Test images on the first screen: the first of the test set, not chosen.
+SHOWN = 8
+#: Who is who: plain models and ours, in pairs of the same kind.
+LOOKS = {
+    "LinearSVC": "plain",
+    "LogisticRegression": "plain2",
+    "DropoutSVC": "ours",
+    "DropoutLogisticRegression": "ours2",
+}
+
+
+def models() -> dict[str, Any]:
+    """Two plain models, and ours trained for the loss of half of the pixels."""
+    ours: dict[str, Any] = {
+        "noise": Deletion(0.5),
+        "expectation": "gaussian",
+        "class_weight": "balanced",
+    }
+    return {
+        "LinearSVC": LinearSVC(loss="hinge", C=0.3, max_iter=100_000, random_state=0),
+        "LogisticRegression": LogisticRegression(C=1.0, max_iter=10_000),
+        "DropoutSVC": DropoutSVC(C=0.3, **ours),
+        "DropoutLogisticRegression": DropoutLogisticRegression(C=1.0, **ours),
+    }
+
+
+def digits() -> tuple[Array, Array, Array, Array]:
+    """scikit-learn's digits, pixels from 0 to 1: half to train on, half to test; X, X_test, y, y_test."""
+    X, y = load_digits(return_X_y=True)
+    halves = train_test_split(X / 16, y, test_size=0.5, random_state=0, stratify=y)
+    return halves[0], halves[1], halves[2], halves[3]
+
+
+def run(arguments: Namespace) -> None:
+    """Fit once, delete pixels of the test images, print a table, write the report."""
+    check_writable(arguments.out)
+    progress = Progress(arguments.quiet or arguments.json)
+    X, X_test, y, y_test = digits()
+    progress.step("fitting four models")
+    fitted, seconds = {}, {}
+    for name, model in models().items():
+        begin = time.perf_counter()
+        fitted[name] = model.fit(X, y)
+        seconds[name] = time.perf_counter() - begin
+    progress.step("deleting pixels")
+    curves = {
+        name: deletion_curve(model, X_test, y_test, RATES, MASKS, random_state=arguments.seed)
+        for name, model in fitted.items()
+    }
+    progress.step("writing the report")
+    write_text(arguments.out, report(arguments, fitted, curves, seconds, X_test, y_test))
+    progress.done()
+    _tell(arguments, curves, seconds)
+
+
+def _tell(arguments: Namespace, curves: dict[str, DeletionCurve], seconds: dict[str, float]) -> None:
+    path = os.path.abspath(arguments.out)
+    if arguments.json:
+        scores = {
+            name: dict(zip(map(str, RATES), c.mean.tolist(), strict=True)) for name, c in curves.items()
+        }
+        print_json({"accuracy": scores, "fit_seconds": seconds, "report": path})
+        return
+    if arguments.out == "-":
+        return
+    print("scikit-learn's digits, half for training, half for testing. Test error in % as pixels")
+    print(f"of the test images are deleted at random (mean of {MASKS} draws; no model is fitted again):\n")
+    head = ["pixels deleted", *(f"{rate:.0%}" for rate in PRINTED)]
+    at = [RATES.index(rate) for rate in PRINTED]
+    print_table(
+        [head, *([name, *(f"{100 * (1 - c.mean[i]):.1f}" for i in at)] for name, c in curves.items())]
+    )
+    plain, ours = _best(curves, "plain"), _best(curves, "ours")
+    print(
+        f"\nWith half of the pixels gone the best plain model errs on {1 - plain:.0%} of the digits, the best\n"
+        f"dropout model on {1 - ours:.0%}: it was trained as if on infinitely many copies with dead pixels,\n"
+        "at the price of one fit. While all pixels live it errs more: the rate to train for is yours to\nchoose."
+    )
+    print(f"\nThe report, to be opened in a browser: {path}")
+
+
+def _best(curves: dict[str, DeletionCurve], look: str) -> float:
+    """The best accuracy at half of the pixels of the plain models, or of ours."""
+    return max(float(curve.mean[HALF]) for name, curve in curves.items() if LOOKS[name].startswith(look))
+
+
+def report(
+    arguments: Namespace,
+    fitted: dict[str, Any],
+    curves: dict[str, DeletionCurve],
+    seconds: dict[str, float],
+    X_test: Array,
+    y_test: Array,
+) -> str:
+    """The page."""
+    plain, ours = curves["LinearSVC"].mean[HALF], curves["DropoutSVC"].mean[HALF]
+    title = f"Half of the pixels are dead. A plain SVM reads {plain:.0%} of the digits, marginout {ours:.0%}."
+    lead = (
+        "Sensors fail, fields stay empty, words are missing once a model is in use. marginout trains "
+        "linear models as if on infinitely many damaged copies of the data, at the price of one plain fit."
+    )
+    first = join([slider(RATES, HALF, "pixels"), _strip(fitted, X_test, y_test, arguments.seed)])
+    lines = [curve_line(curve, name, LOOKS[name]) for name, curve in curves.items()]
+    caption = (
+        f"Test images lose pixels at random, {MASKS} draws; bands are one standard deviation of a "
+        "draw. Every model was fitted once, to whole images, and never again. While all pixels live "
+        "the plain models read more: the rate to train for, here half, is a choice."
+    )
+    figure = deletion_figure(lines, RATES, HALF, score="accuracy", what="pixels", caption=caption)
+    return page(
+        title,
+        lead,
+        first,
+        [
+            Section("What is left as pixels die", figure),
+            Section("What each model leans on", _costs(fitted, X_test, y_test)),
+            Section("What was trained", _models_table(fitted, seconds)),
+            closing(arguments, [("data", "scikit-learn's digits: 898 images to train on, 899 to test")]),
+        ],
+    )
+
+
+def _strip(fitted: dict[str, Any], X_test: Array, y_test: Array, seed: int) -> Raw:
+    """Test images that lose pixels, and what two models read."""
+    X, y = X_test[:SHOWN], y_test[:SHOWN]
+    fates = np.random.default_rng(seed).random(X.shape)
+    said = {
+        name: np.array([fitted[name].predict(np.where(fates < rate, 0.0, X)) for rate in RATES])
+        for name in ("LinearSVC", "DropoutSVC")
+    }
+    cards = []
+    for i in range(len(X)):
+        picture = _image(X[i], fates[i], f"A {y[i]} with half of its pixels deleted")
+        answers = [
+            _answer(who, said[name][:, i], y[i])
+            for who, name in (("SVM", "LinearSVC"), ("ours", "DropoutSVC"))
+        ]
+        cards.append(tag("li", picture, *answers))
+    note = (
+        f"The first {SHOWN} test images, not chosen. Under each, what the two models read: a plain "
+        "LinearSVC, and marginout's DropoutSVC, which was trained for the loss of half of the pixels."
+    )
+    return tag("figure", tag("ul", *cards, class_="digits"), tag("figcaption", note))
+
+
+def _image(pixels: Array, fates: Array, title: str) -> Raw:
+    rects = []
+    for at, (value, fate) in enumerate(zip(pixels, fates, strict=True)):
+        row, column = divmod(at, 8)
+        look = "dead" if fate < RATES[HALF] else None
+        opacity = f"{value:.2f}"
+        place = {"x": column + 0.03, "y": row + 0.03, "width": 0.94, "height": 0.94}
+        rects.append(tag("rect", **place, fill_opacity=opacity, class_=look, data_fate=f"{fate:.3f}"))
+    return tag("svg", tag("title", title), *rects, viewBox="-0.4 -0.4 8.8 8.8", role="img")
+
+
+def _answer(who: str, said: Any, truth: Any) -> Raw:
+    looks = ["right" if answer == truth else "wrong" for answer in said]
+    answer = tag(
+        "span", said[HALF], class_=looks[HALF], data_at=values(int(a) for a in said), data_look=values(looks)
+    )
+    return tag("p", tag("span", who, class_="who"), answer)
+
+
+def _costs(fitted: dict[str, Any], X_test: Array, y_test: Array) -> Raw:
+    """What the death of every single pixel costs two models, as pictures in one scale."""
+    pixels = [np.array([j]) for j in range(X_test.shape[1])]
+    lost = {name: death_costs(fitted[name], X_test, y_test, pixels) for name in ("LinearSVC", "DropoutSVC")}
+    largest = max(max(costs) for costs in lost.values())
+    worst = {name: max(costs) for name, costs in lost.items()}
+    said = (
+        "Each square is one pixel, the darker the more accuracy is lost when this pixel alone is dead in all "
+        f"test images. The costliest pixel costs the plain SVM {percent(worst['LinearSVC'])} of the digits, "
+        f"DropoutSVC {percent(worst['DropoutSVC'])}: it was trained not to rely on any one."
+    )
+    maps = [
+        tag("figure", _cost_image(costs, largest, name), tag("figcaption", name))
+        for name, costs in lost.items()
+    ]
+    order = np.argsort([-cost for cost in lost["LinearSVC"]], kind="stable")[:8]
+    rows = [
+        [f"row {j // 8 + 1}, column {j % 8 + 1}", *(percent(costs[j]) for costs in lost.values())]
+        for j in order
+    ]
+    caption = "Accuracy lost when one pixel dies: the eight that cost the plain SVM most"
+    return join([tag("p", said), tag("div", *maps, class_="maps"), table(caption, ["pixel", *lost], rows)])
+
+
+def _cost_image(costs: list[float], largest: float, name: str) -> Raw:
+    rects = []
+    for at, cost in enumerate(costs):
+        row, column = divmod(at, 8)
+        opacity = f"{max(cost, 0.0) / largest:.2f}"
+        place = {"x": column + 0.03, "y": row + 0.03, "width": 0.94, "height": 0.94}
+        rects.append(tag("rect", **place, class_="up", fill_opacity=opacity))
+    title = f"{name}: accuracy lost by the death of each pixel, at most {percent(max(costs))}"
+    return tag("svg", tag("title", title), *rects, viewBox="-0.2 -0.2 8.4 8.4", role="img")
+
+
+def _models_table(fitted: dict[str, Any], seconds: dict[str, float]) -> Raw:
+    rows = []
+    for name, model in fitted.items():
+        noise = getattr(model, "noise", None)
+        told = f"C = {model.C:g}" + (
+            f", {noise!r}, {model.expectation} expectation, balanced" if noise else ""
+        )
+        rows.append([name, told, f"{seconds[name]:.2f} s"])
+    return table("The four models; each was fitted once", ["model", "parameters", "time of the fit"], rows)

@@ -1,0 +1,228 @@
+"""marginout stress: how a saved model degrades as its features die, and what another rate would give."""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from marginout.cli import modelfile, prepare
+from marginout.cli.errors import DataError
+from marginout.cli.info import facts as model_facts
+from marginout.cli.output import Progress, check_writable, print_json, print_table, write_text
+from marginout.cli.reading import model_data
+from marginout.cli.reports import closing, curve_line, nearest, searched
+from marginout.cli.weights import leaned_on
+from marginout.noise import Deletion
+from marginout.report import Raw, Section, deletion_figure, facts, page, table, tag, validation_map
+from marginout.report.charts import bars, percent, plain, slider
+from marginout.report.markup import join
+from marginout.robustness import DeletionCurve, deletion_curve
+
+RATES = tuple(round(0.1 * k, 1) for k in range(10))
+#: Rates that the model is trained for again, and those at which all are compared.
+TRAINED = 0.0, 0.1, 0.3, 0.5, 0.7, 0.9
+TESTED = 0.0, 0.25, 0.5, 0.75
+#: Features to name.
+NAMED = 15
+#: Fewest rows that are worth halving.
+FEWEST = 20
+
+
+@dataclass
+class Refits:
+    """The model, and its like trained for other rates, on the same test rows."""
+
+    names: list[str]
+    scores: Any  # (n_models, n_tested)
+    trained_on: str
+
+    def best(self, j: int) -> int:
+        return int(self.scores[:, j].argmax())
+
+
+def run(arguments: Namespace) -> None:
+    """Delete features of DATA, score the fixed model, try other rates, tell."""
+    if arguments.out:
+        check_writable(arguments.out)
+    progress = Progress(arguments.quiet or arguments.json)
+    model = modelfile.load(arguments.model)
+    X, y = model_data(model, arguments, progress, rows=arguments.rows)
+    if len(y) < 2:
+        raise DataError(f"{arguments.data}: one row is too few to see a model degrade")
+    Z = _prepared(model, X)
+    groups = prepare.category_groups(model.pipeline, model.columns, Z.shape[1])
+    progress.step("deleting features")
+    curve = _curve(model.estimator, Z, y, RATES, groups, arguments)
+    progress.step("deleting single features")
+    features = leaned_on(model, Z, y, groups, NAMED)
+    refits = None if arguments.no_refit else _refits(model, Z, y, groups, arguments, progress)
+    if arguments.out:
+        progress.step("writing the report")
+        write_text(arguments.out, _report(arguments, model, curve, features, refits, len(y)))
+    progress.done()
+    _tell(arguments, model, curve, features, refits, len(y))
+
+
+def _prepared(model: modelfile.Model, X: Any) -> Any:
+    """What the last step of the pipeline is given."""
+    Z = model.pipeline[:-1].transform(X) if len(model.pipeline) > 1 else X
+    return Z.tocsr() if sp.issparse(Z) else np.asarray(Z)
+
+
+def _curve(model: Any, Z: Any, y: Any, rates: Any, groups: Any, arguments: Namespace) -> DeletionCurve:
+    kind: dict[str, Any] = {} if groups is None else {"kind": "groups", "groups": groups}
+    return deletion_curve(model, Z, y, rates, arguments.repeats, random_state=arguments.seed, **kind)
+
+
+def _refits(
+    model: modelfile.Model, Z: Any, y: Any, groups: Any, arguments: Namespace, progress: Progress
+) -> Refits | None:
+    """The same kind of model with the same C, trained for other rates: on --train, or on half of DATA."""
+    if arguments.train:
+        X_train, y_train = model_data(model, arguments, progress, path=arguments.train, rows=arguments.rows)
+        Z_train, trained_on = _prepared(model, X_train), f"{len(y_train)} rows of {arguments.train}"
+    elif len(y) < FEWEST:
+        progress.note(f"{len(y)} rows are too few to train for other rates: give --train")
+        return None
+    else:
+        order = np.random.default_rng(arguments.seed).permutation(len(y))
+        half, rest = order[: len(y) // 2], order[len(y) // 2 :]
+        Z_train, y_train, Z, y = Z[half], y[half], Z[rest], y[rest]
+        trained_on = f"one half of the data ({len(y_train)} rows), all scored on the other ({len(y)} rows)"
+    if model.classes is not None and len(np.unique(y_train)) < 2:
+        progress.note("the training rows have one class only: no other rates were tried")
+        return None
+    base = getattr(model.estimator, "best_estimator_", model.estimator)
+    names, scores = ["the model as it is"], [_curve(model.estimator, Z, y, TESTED, groups, arguments).mean]
+    for rate in TRAINED:
+        progress.step(f"training for a rate of {rate:.0%}")
+        other = clone(base).set_params(noise=Deletion(rate)).fit(Z_train, y_train)
+        names.append(f"trained for {rate:.0%}")
+        scores.append(_curve(other, Z, y, TESTED, groups, arguments).mean)
+    return Refits(names, np.array(scores), trained_on)
+
+
+def _advice(refits: Refits, show: Any) -> str:
+    """What a better rate would give when half of the features die."""
+    j = TESTED.index(0.5)
+    best, here = refits.best(j), float(refits.scores[0, j])
+    if best == 0:
+        return "None of the other rates does better than the model when half of the features die."
+    there = float(refits.scores[best, j])
+    return (
+        f"When half of the features die, a model {refits.names[best]} (noise "
+        f"deletion:{TRAINED[best - 1]:g}, the same C) scores {show(there)}, the model as it is {show(here)}."
+    )
+
+
+def _tell(
+    arguments: Namespace,
+    model: modelfile.Model,
+    curve: DeletionCurve,
+    features: list[dict[str, Any]],
+    refits: Refits | None,
+    rows: int,
+) -> None:
+    show = percent if model.classes is not None else plain
+    if arguments.json:
+        print_json(
+            {
+                "model": arguments.model,
+                "data": arguments.data,
+                "rows": rows,
+                "score": curve.score_name,
+                "curve": {"rate": curve.rates, "mean": curve.mean, "std": curve.std},
+                "features": features,
+                "refits": refits
+                and {"tested": TESTED, **dict(zip(refits.names, refits.scores.tolist(), strict=True))},
+                "report": arguments.out,
+            }
+        )
+        return
+    if arguments.out == "-":
+        return
+    print(
+        f"{curve.score_name} of {type(model.estimator).__name__} on {rows} rows as features die at random:\n"
+    )
+    print_table([["deleted", *(f"{r:.0%}" for r in RATES)], ["", *(show(v) for v in curve.mean)]])
+    print()
+    head = ["features it leans on most", "weight", "for", "lost if it dies"]
+    print_table(
+        [head, *([f["name"][:60], f"{f['weight']:+.3g}", f["output"], show(f["cost"])] for f in features[:8])]
+    )
+    if refits:
+        print(f"\nOther rates, trained on {refits.trained_on}:\n")
+        head = ["deleted", *(f"{rate:.0%}" for rate in TESTED)]
+        rows_ = [[name, *map(show, row)] for name, row in zip(refits.names, refits.scores, strict=True)]
+        print_table([head, *rows_])
+        print(f"\n{_advice(refits, show)}")
+    if arguments.out:
+        print(f"\nThe report: {os.path.abspath(arguments.out)}")
+
+
+def _report(
+    arguments: Namespace,
+    model: modelfile.Model,
+    curve: DeletionCurve,
+    features: list[dict[str, Any]],
+    refits: Refits | None,
+    rows: int,
+) -> str:
+    score = "accuracy" if model.classes is not None else "R²"
+    show = percent if score == "accuracy" else plain
+    start = nearest(RATES, 0.5)
+    title = (
+        f"{score.capitalize()} {show(curve.mean[0])} while all features live, "
+        f"{show(curve.mean[start])} when half of them die."
+    )
+    lead = (
+        f"{type(model.estimator).__name__}, trained on {model.about['rows']} rows to predict "
+        f"{model.about['target']!r}, is never fitted again here: features of {rows} rows are deleted, "
+        "that is, set to zero as the model sees them, and it is scored as it is."
+    )
+    line = curve_line(curve, type(model.estimator).__name__, "ours")
+    caption = (
+        f"Features die at random, {arguments.repeats} draws; the band is one standard deviation of a "
+        "draw. Scores are fair only on data that the model was not trained on."
+    )
+    figure = deletion_figure([line], RATES, start, score=score, what="features", caption=caption)
+    sections = [Section("What it leans on", _features_part(features, score, show))]
+    if refits:
+        sections.append(Section("What another rate would give", _refits_part(refits, score, show)))
+    found = searched(model.estimator)
+    if found:
+        sections.append(Section("The search over C and noise", validation_map(**found, score=score)))
+    sections.append(Section("What was trained", facts(model_facts(model))))
+    sections.append(closing(arguments, [("data", f"{arguments.data}, {rows} rows")]))
+    return page(title, lead, join([slider(RATES, start, "features"), figure]), sections)
+
+
+def _features_part(features: list[dict[str, Any]], score: str, show: Any) -> Raw:
+    if not features:
+        return tag("p", "All weights are zero: the model leans on nothing.")
+    said = (
+        "The features with the largest share in the model's scores: weight times typical size in "
+        "these data. The last column deletes this feature alone, in every row."
+    )
+    rows = [(f["name"][:60], f["weight"], [f["output"], show(f["cost"])]) for f in features]
+    header = ["feature", "weight", "speaks for", f"{score} lost if it dies"]
+    return join([tag("p", said), bars("Features that the model leans on most", header, rows)])
+
+
+def _refits_part(refits: Refits, score: str, show: Any) -> Raw:
+    rows = []
+    for i, name in enumerate(refits.names):
+        cells = [
+            tag("td", show(value), class_="best" if refits.best(j) == i else None)
+            for j, value in enumerate(refits.scores[i])
+        ]
+        rows.append([name, *cells])
+    header = ["", *(f"{rate:.0%} deleted" for rate in TESTED)]
+    caption = f"{score.capitalize()}; models for other rates were trained on {refits.trained_on}"
+    return join([tag("p", _advice(refits, show)), table(caption, header, rows)])

@@ -1,0 +1,11 @@
+"""Reports: one HTML file that needs no network and no script to be complete.
+
+`markup` writes elements and escapes what users supply, `charts` draws, `page` puts it all
+together with `style.css` and `script.js`. The script only adds a slider over the deletion rate.
+"""
+
+from marginout.report.charts import Line, deletion_figure, validation_map
+from marginout.report.markup import Raw, facts, table, tag
+from marginout.report.page import Section, page
+
+__all__ = ["Line", "Raw", "Section", "deletion_figure", "facts", "page", "table", "tag", "validation_map"]
