@@ -1,4 +1,4 @@
-# make demo    train on data inside scikit-learn and show what happens when features die
+# make demo    train on data inside scikit-learn, show what happens when features die, and write a report
 # make test    run the tests
 # make bench   compare with peers (needs MARGINOUT_DATA for the real data sets)
 # make lint    ruff and mypy
@@ -8,12 +8,12 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := $(shell find src -name '*.py' -o -name '*.py[xi]' -o -name 'meson.build') meson.build pyproject.toml
+SOURCES := $(shell find src -name '*.py' -o -name '*.py[xi]' -o -name 'meson.build' -o -name '*.css' -o -name '*.js') meson.build pyproject.toml
 
 .PHONY: demo test bench lint docs clean
 
 demo: $(VENV)/.installed
-	$(BIN)/python examples/demo.py
+	$(BIN)/marginout demo --out marginout-demo.html
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n 2
@@ -32,7 +32,7 @@ docs: $(VENV)/.docs
 	@echo "docs/_build/html/index.html"
 
 clean:
-	rm -rf $(VENV) build docs/_build docs/api/generated docs/gallery
+	rm -rf $(VENV) build docs/_build docs/api/generated docs/gallery marginout-demo.html
 
 $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \

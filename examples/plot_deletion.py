@@ -10,7 +10,9 @@ import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
-from demo import deletion_errors
+
+from marginout.cli.demo import digits, models
+from marginout.robustness import deletion_curve
 
 STYLES = {
     "LinearSVC": ("#8c8c8c", "--"),
@@ -23,9 +25,11 @@ STYLES = {
 def main(path: str) -> None:
     rates = np.linspace(0.0, 0.8, 9)
     fig, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
-    for name, errors in deletion_errors(rates).items():
+    X, X_test, y, y_test = digits()
+    for name, model in models().items():
+        curve = deletion_curve(model.fit(X, y), X_test, y_test, rates, 20, random_state=0)
         color, line = STYLES[name]
-        ax.plot(100 * rates, 100 * np.asarray(errors), line, color=color, label=name, linewidth=2)
+        ax.plot(100 * rates, 100 * (1 - curve.mean), line, color=color, label=name, linewidth=2)
     ax.set(xlabel="pixels deleted from the test images (%)", ylabel="test error (%)", ylim=(0, None))
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False)

@@ -99,7 +99,12 @@ def _fit(sub: argparse.ArgumentParser) -> None:
         help="RATE of dropout, or KIND:VALUE with dropout, deletion, gaussian, laplace, poisson or bitswap; "
         "with --cv also KIND, or several values with commas between (0.5; with --cv a grid)",
     )
-    sub.add_argument("--C", type=_positive, metavar="C", help="weight of the loss (1; with --cv a grid)")
+    sub.add_argument(
+        "--C",
+        type=_positives,
+        metavar="C",
+        help="weight of the loss; with --cv several, with commas (1; a grid)",
+    )
     sub.add_argument("--cv", action="store_true", help="choose C and the noise by cross-validation")
     sub.add_argument("--folds", type=_folds, default=5, metavar="N", help="folds of --cv (%(default)s)")
     sub.add_argument(
@@ -208,11 +213,11 @@ def _at_least(text: str, least: int) -> int:
     return value
 
 
-def _positive(text: str) -> float:
+def _positives(text: str) -> list[float]:
     try:
-        value = float(text)
+        values = [float(part) for part in text.split(",")]
     except ValueError:
-        value = 0.0
-    if not 0 < value < 1e100:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a number above 0")
-    return value
+        values = [0.0]
+    if not all(0 < value < 1e100 for value in values):
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number above 0, or several with commas between")
+    return values

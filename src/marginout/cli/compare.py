@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from argparse import Namespace
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,8 +19,8 @@ from marginout.cli import prepare
 from marginout.cli.errors import DataError
 from marginout.cli.output import Progress, check_writable, print_json, print_table, write_text
 from marginout.cli.reading import Training, training_data
-from marginout.cli.reports import closing, nearest, searched
-from marginout.estimators.cv import DropoutSVCCV, DropoutSVRCV
+from marginout.cli.reports import closing, searched
+from marginout.estimators.cv import DropoutSVCCV, DropoutSVRCV, GridEdgeWarning
 from marginout.noise import Deletion
 from marginout.report import Line, Raw, Section, deletion_figure, facts, page, table, validation_map
 from marginout.report.charts import percent, plain, slider
@@ -28,6 +29,7 @@ from marginout.robustness import deletion_curve
 
 RATES = tuple(round(0.1 * k, 1) for k in range(10))
 PRINTED = 0.0, 0.3, 0.5, 0.7
+HALF = RATES.index(0.5)
 #: Values of C for everyone, folds that choose among them, draws of dead features in a fold.
 CS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
 INNER, REPEATS = 3, 3
@@ -89,6 +91,7 @@ def run(arguments: Namespace) -> None:
     if arguments.out:
         check_writable(arguments.out)
     progress = Progress(arguments.quiet or arguments.json)
+    warnings.filterwarnings("ignore", category=GridEdgeWarning)  # the grid is the same for all, by intent
     training = training_data(arguments, progress, rows=arguments.rows)
     models = contenders(training.task)
     for number, (train, test) in enumerate(_folds(training, arguments), 1):
@@ -177,31 +180,40 @@ def _tell(arguments: Namespace, training: Training, models: list[Contender], row
         f"\nC, and the rate where it says so, are chosen by {INNER} folds inside every training part; seconds"
     )
     print("are those of choosing and fitting. No model is fitted to damaged rows, nor again as features die.")
+    print(f"\n{_headline(models, show)}")
     if arguments.out:
         print(f"\nThe report: {os.path.abspath(arguments.out)}")
 
 
-def _headline(models: list[Contender], score: str, show: Any) -> str:
-    whole = max(models, key=lambda m: float(m.mean[0]))
-    at = RATES.index(0.5)
-    half = max(models, key=lambda m: float(m.mean[at]))
-    return (
-        f"Best on whole rows: {whole.name}, {show(whole.mean[0])}. Best with half of the features "
-        f"dead: {half.name}, {show(half.mean[at])}."
+def _headline(models: list[Contender], show: Any) -> str:
+    """Our best model and the best plain one, whole and with half of the features dead."""
+    parts = [f"{when}: {_verdict(models, i, show)}" for when, i in (("Whole rows", 0), ("Half dead", HALF))]
+    return ". ".join(parts) + "."
+
+
+def _verdict(models: list[Contender], i: int, show: Any) -> str:
+    """Who is better at one rate; level where the folds' differences are within two standard errors."""
+    plain_one, ours = (
+        max((m for m in models if m.kind.startswith(look)), key=lambda m: float(m.mean[i]))
+        for look in ("plain", "ours")
     )
+    gains = np.array(ours.scores)[:, i] - np.array(plain_one.scores)[:, i]
+    error = gains.std(ddof=1) / np.sqrt(len(gains))
+    first, second = (ours, plain_one) if gains.mean() > 0 else (plain_one, ours)
+    how = "beats" if abs(gains.mean()) > 2 * error else "is level with"
+    return f"{first.name} {how} {second.name}, {show(first.mean[i])} to {show(second.mean[i])}"
 
 
 def _report(arguments: Namespace, training: Training, models: list[Contender], rows: int) -> str:
     score, show = _names(training.task)
-    start = nearest(RATES, 0.5)
     lead = (
         f"Four linear models predict {training.target!r} on {rows} rows, {arguments.folds} folds. "
-        "Each is fitted to whole rows, C chosen inside the training part, and scored on rows of which more and "
-        "more features are dead."
+        "Each is fitted to whole rows, C chosen inside the training part, and scored on rows of which more "
+        "and more features are dead."
     )
     lines = [Line(m.name, m.mean, m.mean - m.std, m.mean + m.std, m.kind) for m in models]
     caption = f"Bands are one standard deviation over the {arguments.folds} folds. Dead features are zero."
-    figure = deletion_figure(lines, RATES, start, score=score, what="features", caption=caption)
+    figure = deletion_figure(lines, RATES, HALF, score=score, what="features", caption=caption)
     sections = [Section("The models", _models_part(models, score, show))]
     found = _mean_map(models)
     if found:
@@ -216,8 +228,8 @@ def _report(arguments: Namespace, training: Training, models: list[Contender], r
         about.append(("columns", training.columns.describe()))
     sections.append(Section("What was trained on", facts(about)))
     sections.append(closing(arguments))
-    title = _headline(models, score, show)
-    return page(title, lead, join([slider(RATES, start, "features"), figure]), sections)
+    title = _headline(models, show)
+    return page(title, lead, join([slider(RATES, HALF, "features"), figure]), sections)
 
 
 def _models_part(models: list[Contender], score: str, show: Any) -> Raw:

@@ -20,7 +20,7 @@ from marginout.cli.weights import death_costs
 from marginout.estimators.logistic import DropoutLogisticRegression
 from marginout.estimators.svm import DropoutSVC
 from marginout.noise import Deletion
-from marginout.report import Raw, Section, deletion_figure, page, table, tag
+from marginout.report import Raw, Section, deletion_figure, facts, page, table, tag
 from marginout.report.charts import percent, slider
 from marginout.report.markup import join, values
 from marginout.robustness import DeletionCurve, deletion_curve
@@ -105,10 +105,12 @@ def _tell(arguments: Namespace, curves: dict[str, DeletionCurve], seconds: dict[
     )
     plain, ours = _best(curves, "plain"), _best(curves, "ours")
     print(
-        f"\nWith half of the pixels gone the best plain model errs on {1 - plain:.0%} of the digits, the best\n"
-        f"dropout model on {1 - ours:.0%}: it was trained as if on infinitely many copies with dead pixels,\n"
-        "at the price of one fit. While all pixels live it errs more: the rate to train for is yours to\nchoose."
+        f"\nWith half of the pixels gone the best plain model errs on {1 - plain:.0%} of the digits, the best"
     )
+    print(
+        f"dropout model on {1 - ours:.0%}: it was trained as if on infinitely many copies with dead pixels,"
+    )
+    print("at the price of one fit. While all pixels live it errs more: the rate is yours to choose.")
     print(f"\nThe report, to be opened in a browser: {path}")
 
 
@@ -147,7 +149,7 @@ def report(
         [
             Section("What is left as pixels die", figure),
             Section("What each model leans on", _costs(fitted, X_test, y_test)),
-            Section("What was trained", _models_table(fitted, seconds)),
+            Section("What was trained", _trained(fitted, seconds)),
             closing(arguments, [("data", "scikit-learn's digits: 898 images to train on, 899 to test")]),
         ],
     )
@@ -168,7 +170,8 @@ def _strip(fitted: dict[str, Any], X_test: Array, y_test: Array, seed: int) -> R
             _answer(who, said[name][:, i], y[i])
             for who, name in (("SVM", "LinearSVC"), ("ours", "DropoutSVC"))
         ]
-        cards.append(tag("li", picture, *answers))
+        truth = tag("p", tag("span", "true", class_="who"), tag("span", y[i]))
+        cards.append(tag("li", picture, truth, *answers))
     note = (
         f"The first {SHOWN} test images, not chosen. Under each, what the two models read: a plain "
         "LinearSVC, and marginout's DropoutSVC, which was trained for the loss of half of the pixels."
@@ -230,12 +233,12 @@ def _cost_image(costs: list[float], largest: float, name: str) -> Raw:
     return tag("svg", tag("title", title), *rects, viewBox="-0.2 -0.2 8.4 8.4", role="img")
 
 
-def _models_table(fitted: dict[str, Any], seconds: dict[str, float]) -> Raw:
-    rows = []
+def _trained(fitted: dict[str, Any], seconds: dict[str, float]) -> Raw:
+    """Each model's parameters, and the time of its one fit."""
+    pairs = []
     for name, model in fitted.items():
-        noise = getattr(model, "noise", None)
-        told = f"C = {model.C:g}" + (
-            f", {noise!r}, {model.expectation} expectation, balanced" if noise else ""
-        )
-        rows.append([name, told, f"{seconds[name]:.2f} s"])
-    return table("The four models; each was fitted once", ["model", "parameters", "time of the fit"], rows)
+        told = f"C = {model.C:g}"
+        if hasattr(model, "noise"):
+            told += f", noise {model.noise!r}, {model.expectation} expectation, balanced classes"
+        pairs.append((name, f"{told}; fitted in {seconds[name]:.2f} s"))
+    return facts(pairs)

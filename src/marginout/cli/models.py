@@ -90,10 +90,12 @@ def make_model(arguments: Namespace, task: str) -> Any:
         options["cv"] = arguments.folds
         options["noises"] = found
         if arguments.C is not None:
-            options["Cs"] = [arguments.C]
+            options["Cs"] = arguments.C
     else:
+        if arguments.C is not None and len(arguments.C) > 1:
+            raise UsageError("--C is several values: add --cv to choose among them, or name one")
         options["noise"] = found[0]
-        options["C"] = 1.0 if arguments.C is None else arguments.C
+        options["C"] = arguments.C[0] if arguments.C else 1.0
     if name.startswith("latent"):
         options.update(n_hidden=arguments.hidden, random_state=arguments.seed)
     return factories[task, cv](**options)

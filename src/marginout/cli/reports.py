@@ -10,8 +10,6 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from marginout.cli.modelfile import versions
 from marginout.report import Line, Section, facts
 from marginout.report.markup import tag
@@ -34,11 +32,6 @@ def closing(arguments: Namespace, more: Sequence[tuple[str, object]] = ()) -> Se
         ("written", time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())),
     ]
     return Section("How this was made", facts(rows))
-
-
-def nearest(rates: Any, wanted: float) -> int:
-    """The number of the rate that is closest."""
-    return int(np.abs(np.asarray(rates) - wanted).argmin())
 
 
 def searched(model: Any) -> dict[str, Any] | None:

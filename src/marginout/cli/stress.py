@@ -16,7 +16,7 @@ from marginout.cli.errors import DataError
 from marginout.cli.info import facts as model_facts
 from marginout.cli.output import Progress, check_writable, print_json, print_table, write_text
 from marginout.cli.reading import model_data
-from marginout.cli.reports import closing, curve_line, nearest, searched
+from marginout.cli.reports import closing, curve_line, searched
 from marginout.cli.weights import leaned_on
 from marginout.noise import Deletion
 from marginout.report import Raw, Section, deletion_figure, facts, page, table, tag, validation_map
@@ -25,6 +25,7 @@ from marginout.report.markup import join
 from marginout.robustness import DeletionCurve, deletion_curve
 
 RATES = tuple(round(0.1 * k, 1) for k in range(10))
+HALF = RATES.index(0.5)
 #: Rates that the model is trained for again, and those at which all are compared.
 TRAINED = 0.0, 0.1, 0.3, 0.5, 0.7, 0.9
 TESTED = 0.0, 0.25, 0.5, 0.75
@@ -109,16 +110,17 @@ def _refits(
 
 
 def _advice(refits: Refits, show: Any) -> str:
-    """What a better rate would give when half of the features die."""
-    j = TESTED.index(0.5)
-    best, here = refits.best(j), float(refits.scores[0, j])
-    if best == 0:
-        return "None of the other rates does better than the model when half of the features die."
-    there = float(refits.scores[best, j])
-    return (
-        f"When half of the features die, a model {refits.names[best]} (noise "
-        f"deletion:{TRAINED[best - 1]:g}, the same C) scores {show(there)}, the model as it is {show(here)}."
-    )
+    """What a better rate would give, while all features live and when half of them die."""
+    parts = []
+    for when, rate in (("While all features live", 0.0), ("When half of them die", 0.5)):
+        j = TESTED.index(rate)
+        best = refits.best(j)
+        here, there = show(refits.scores[0, j]), show(refits.scores[best, j])
+        if best == 0:
+            parts.append(f"{when}, no other rate does better than the model as it is, {here}.")
+        else:
+            parts.append(f"{when}, a model {refits.names[best]} scores {there}, the model as it is {here}.")
+    return " ".join(parts)
 
 
 def _tell(
@@ -176,10 +178,9 @@ def _report(
 ) -> str:
     score = "accuracy" if model.classes is not None else "R²"
     show = percent if score == "accuracy" else plain
-    start = nearest(RATES, 0.5)
     title = (
         f"{score.capitalize()} {show(curve.mean[0])} while all features live, "
-        f"{show(curve.mean[start])} when half of them die."
+        f"{show(curve.mean[HALF])} when half of them die."
     )
     lead = (
         f"{type(model.estimator).__name__}, trained on {model.about['rows']} rows to predict "
@@ -191,7 +192,7 @@ def _report(
         f"Features die at random, {arguments.repeats} draws; the band is one standard deviation of a "
         "draw. Scores are fair only on data that the model was not trained on."
     )
-    figure = deletion_figure([line], RATES, start, score=score, what="features", caption=caption)
+    figure = deletion_figure([line], RATES, HALF, score=score, what="features", caption=caption)
     sections = [Section("What it leans on", _features_part(features, score, show))]
     if refits:
         sections.append(Section("What another rate would give", _refits_part(refits, score, show)))
@@ -200,7 +201,7 @@ def _report(
         sections.append(Section("The search over C and noise", validation_map(**found, score=score)))
     sections.append(Section("What was trained", facts(model_facts(model))))
     sections.append(closing(arguments, [("data", f"{arguments.data}, {rows} rows")]))
-    return page(title, lead, join([slider(RATES, start, "features"), figure]), sections)
+    return page(title, lead, join([slider(RATES, HALF, "features"), figure]), sections)
 
 
 def _features_part(features: list[dict[str, Any]], score: str, show: Any) -> Raw:
@@ -224,5 +225,5 @@ def _refits_part(refits: Refits, score: str, show: Any) -> Raw:
         ]
         rows.append([name, *cells])
     header = ["", *(f"{rate:.0%} deleted" for rate in TESTED)]
-    caption = f"{score.capitalize()}; models for other rates were trained on {refits.trained_on}"
+    caption = f"{score.capitalize()}; other rates: Deletion noise, the same C, trained on {refits.trained_on}"
     return join([tag("p", _advice(refits, show)), table(caption, header, rows)])

@@ -14,6 +14,8 @@ from marginout.report.markup import Raw, join, table, tag, values
 #: Size of the drawing, and its margins: left, top, right, bottom; room for a phone's larger letters.
 WIDTH, HEIGHT = 720.0, 400.0
 LEFT, TOP, RIGHT, BOTTOM = 76.0, 16.0, 24.0, 66.0
+#: Most rows of the table under a chart.
+MOST_ROWS = 10
 
 
 @dataclass(frozen=True)
@@ -208,13 +210,13 @@ def _swatch(kind: str) -> Raw:
 
 def _value_table(lines: Sequence[Line], shown: Sequence[str], score: str, what: str, show: Any) -> Raw:
     rows = []
-    for i, rate in enumerate(shown):
+    for i in range(0, len(shown), math.ceil(len(shown) / MOST_ROWS)):
         best = max(float(line.mean[i]) for line in lines)
         cells = [
             tag("td", show(line.mean[i]), class_="best" if len(lines) > 1 and line.mean[i] == best else None)
             for line in lines
         ]
-        rows.append([rate, *cells])
+        rows.append([shown[i], *cells])
     return table(
         f"{score.capitalize()} by share of {what} deleted", ["deleted", *(line.name for line in lines)], rows
     )
@@ -226,7 +228,7 @@ def validation_map(
     """The map of C × noise of a search: the darker, the better; the chosen cell is framed."""
     show = percent if score == "accuracy" else plain
     means = np.asarray(means, dtype=float)
-    floor = max(float(np.nanmin(means)), float(np.nanquantile(means, 0.1)))
+    floor = float(np.nanmedian(means))  # the worse half is blank, so that the better half differs
     span = (float(np.nanmax(means)) - floor) or 1.0
     rows = []
     for i, C in enumerate(Cs):

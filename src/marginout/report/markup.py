@@ -63,7 +63,9 @@ def table(
         tag("tr", tag("th", row[0], scope="row"), *(c if _is_cell(c) else tag("td", c) for c in row[1:]))
         for row in rows
     ]
-    made = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *body), **attributes)
+    made = tag(
+        "table", tag("caption", tag("span", caption)), tag("thead", head), tag("tbody", *body), **attributes
+    )
     return tag("div", made, class_="scroll", role="region", aria_label=caption, tabindex="0")
 
 
