@@ -37,14 +37,15 @@ FEWEST = 20
 
 @dataclass
 class Refits:
-    """The model, and its like trained for other rates, on the same test rows."""
+    """The model; the same kind with the same C on other rows: with its own noise, and for other rates."""
 
     names: list[str]
     scores: Any  # (n_models, n_tested)
     trained_on: str
 
     def best(self, j: int) -> int:
-        return int(self.scores[:, j].argmax())
+        """The best of those that were trained on the same rows: the model as it is may have seen more."""
+        return 1 + int(self.scores[1:, j].argmax())
 
 
 def run(arguments: Namespace) -> None:
@@ -101,10 +102,12 @@ def _refits(
         return None
     base = getattr(model.estimator, "best_estimator_", model.estimator)
     names, scores = ["the model as it is"], [_curve(model.estimator, Z, y, TESTED, groups, arguments).mean]
-    for rate in TRAINED:
-        progress.step(f"training for a rate of {rate:.0%}")
-        other = clone(base).set_params(noise=Deletion(rate)).fit(Z_train, y_train)
-        names.append(f"trained for {rate:.0%}")
+    noises = {f"its own noise, {base.noise!r}": base.noise}
+    noises |= {f"trained for {rate:.0%}": Deletion(rate) for rate in TRAINED}
+    for name, noise in noises.items():
+        progress.step(f"training again: {name}")
+        other = clone(base).set_params(noise=noise).fit(Z_train, y_train)
+        names.append(name)
         scores.append(_curve(other, Z, y, TESTED, groups, arguments).mean)
     return Refits(names, np.array(scores), trained_on)
 
@@ -115,11 +118,14 @@ def _advice(refits: Refits, show: Any) -> str:
     for when, rate in (("While all features live", 0.0), ("When half of them die", 0.5)):
         j = TESTED.index(rate)
         best = refits.best(j)
-        here, there = show(refits.scores[0, j]), show(refits.scores[best, j])
-        if best == 0:
-            parts.append(f"{when}, no other rate does better than the model as it is, {here}.")
+        own, there = show(refits.scores[1, j]), show(refits.scores[best, j])
+        if best == 1:
+            parts.append(f"{when}, no other rate does better than its own noise, {own}.")
         else:
-            parts.append(f"{when}, a model {refits.names[best]} scores {there}, the model as it is {here}.")
+            parts.append(
+                f"{when}, a model {refits.names[best]} scores {there}, one with its own noise {own}."
+            )
+    parts.append("These were trained on the same rows; the model as it is may have seen more.")
     return " ".join(parts)
 
 

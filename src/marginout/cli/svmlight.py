@@ -79,8 +79,10 @@ def parse(block: bytes, line: int) -> Rows:
     text = np.frombuffer(block, dtype=np.uint8)
     space = _SPACE[text]
     starts = np.flatnonzero(~space & np.concatenate([[True], space[:-1]]))
+    if not len(starts):
+        return Rows(np.empty(0), np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0))
     at_line = np.searchsorted(np.flatnonzero(text == _NEWLINE), starts)
-    first = np.concatenate([[True], at_line[1:] != at_line[:-1]])[: len(starts)]
+    first = np.concatenate([[True], at_line[1:] != at_line[:-1]])
     owner = np.searchsorted(starts, np.flatnonzero(text == _COLON), side="right") - 1
     # Every token has one colon, except the first of a line, which has none.
     shaped = np.array_equal(owner, np.flatnonzero(~first))
