@@ -4,9 +4,9 @@ import gzip
 import io
 import json
 import lzma
+import resource
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pandas as pd
@@ -36,12 +36,11 @@ def test_help_is_quick_and_imports_nothing_heavy():
     code += "print([m for m in ('numpy', 'scipy', 'sklearn', 'pandas', 'skops') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-    times = []
-    for _ in range(3):
-        begin = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "marginout", "--help"], capture_output=True, check=True)
-        times.append(time.perf_counter() - begin)
-    assert min(times) < 0.5
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-m", "marginout", "--help"], capture_output=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    # The processor's seconds: those on the wall are the neighbours', too.
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.5
 
 
 def test_public_names_are_there_though_imported_late():
@@ -237,7 +236,7 @@ def test_unknown_features_are_left_out_with_a_note(run, files, tmp_path):
     path.write_text("\n".join(line + " 70:5 900:1" for line in content))
     code, out, err = run("predict", files / "digits.model", path)
     assert code == 0
-    assert "600 entries" in err
+    assert err.count("never seen") == 1
     assert_array_equal(
         predictions(out), predictions(run("predict", files / "digits.model", files / "digits.svmlight")[1])
     )

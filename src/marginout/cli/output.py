@@ -125,6 +125,7 @@ class Progress:
     def __init__(self, quiet: bool = False) -> None:
         self._on = sys.stderr.isatty() and not quiet
         self._quiet = quiet
+        self._noted: set[str] = set()
         self._step, self._begin, self._shown = "", time.perf_counter(), 0.0
 
     def step(self, what: str) -> None:
@@ -148,8 +149,9 @@ class Progress:
             self._step = ""
 
     def note(self, text: str) -> None:
-        """A line that a pipe gets too."""
-        if not self._quiet:
+        """A line that a pipe gets too, once."""
+        if not self._quiet and text not in self._noted:
+            self._noted.add(text)
             if self._on and self._step:
                 sys.stderr.write("\r\x1b[K")
             print(f"marginout: note: {text}", file=sys.stderr)

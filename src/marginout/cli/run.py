@@ -19,6 +19,8 @@ from marginout.cli.arguments import parse
 from marginout.cli.errors import CommandError
 
 INTERRUPTED, TERMINATED, BROKEN_PIPE = 130, 143, 141
+#: Letters of an error line; a library may quote half a file.
+LONGEST = 500
 
 
 class Terminated(BaseException):
@@ -66,7 +68,9 @@ def _fail(arguments: Namespace, message: str, code: int) -> int:
     _silence_stdout(only_broken=True)
     if arguments.debug:
         traceback.print_exc()
-    print(f"marginout {arguments.command}: error: {' '.join(message.split())}", file=sys.stderr)
+    line = " ".join(message.split())
+    line = line if len(line) <= LONGEST else line[:LONGEST] + " …"
+    print(f"marginout {arguments.command}: error: {line}", file=sys.stderr)
     return code
 
 

@@ -202,8 +202,7 @@ def assemble(rows: Rows, n_features: int | None, base: int, progress: Progress) 
         raise DataError("an index is 0, but the model's data count from 1: number the features alike")
     if n_features is not None and len(indices) and indices.max() >= n_features:
         known = indices < n_features
-        unknown = len(known) - int(known.sum())
-        progress.note(f"{unknown} entries of features that the model has never seen were left out")
+        progress.note("features that the model has never seen are left out")
         owner = np.repeat(np.arange(len(lengths)), lengths)
         lengths = np.bincount(owner[known], minlength=len(lengths))
         indices, values = indices[known], values[known]

@@ -1,0 +1,273 @@
+"""The reports: sound HTML that needs nothing else, true numbers, and what a browser makes of them."""
+
+import json
+import os
+import re
+import shutil
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from marginout.cli import main, modelfile
+from marginout.cli.demo import RATES, digits, models
+from marginout.report.charts import Line, deletion_figure
+from marginout.report.markup import VOID, Raw, table, tag
+from marginout.robustness import deletion_curve
+
+NAMES = "demo", "stress", "stress-table", "compare"
+
+
+@pytest.fixture(scope="module")
+def reports(files):
+    """One report of every kind."""
+    out = {name: str(files / f"{name}.html") for name in NAMES}
+    search = ["--cv", "--C", "0.1,1", "--noise", "0,0.5", "--folds", "3"]
+    fit = [
+        "fit",
+        str(files / "digits.npz"),
+        "--where",
+        "part=0",
+        *search,
+        "--out",
+        str(files / "search.model"),
+    ]
+    assert main(fit) == 0
+    held_out = [str(files / "digits.npz"), "--where", "part=1"]
+    assert main(["stress", str(files / "search.model"), *held_out, "--out", out["stress"]]) == 0
+    assert (
+        main(["stress", str(files / "people.model"), str(files / "people.csv"), "--out", out["stress-table"]])
+        == 0
+    )
+    table = [str(files / "people.csv"), "--target", "bought", "--categorical", "city"]
+    assert main(["compare", *table, "--folds", "2", "--out", out["compare"]]) == 0
+    assert main(["demo", "--out", out["demo"]]) == 0
+    return out
+
+
+class Reader(HTMLParser):
+    """Checks that elements are closed in order, and gathers what matters."""
+
+    def __init__(self):
+        super().__init__(convert_charrefs=True)
+        self.open, self.tags, self.text, self.links, self.ids = [], [], [], [], []
+
+    def handle_starttag(self, name, attributes):
+        attributes = dict(attributes)
+        self.tags.append((name, attributes))
+        self.links += [attributes[key] for key in ("href", "src", "action", "data") if key in attributes]
+        self.ids += [attributes["id"]] if "id" in attributes else []
+        if name not in {*VOID, "link"}:
+            self.open.append(name)
+
+    def handle_startendtag(self, name, attributes):
+        self.tags.append((name, dict(attributes)))
+
+    def handle_endtag(self, name):
+        assert self.open.pop() == name
+
+    def handle_data(self, content):
+        if "style" not in self.open and "script" not in self.open:
+            self.text.append(content)
+
+
+def read(path):
+    reader = Reader()
+    with open(path, encoding="utf-8") as file:
+        content = file.read()
+    reader.feed(content)
+    reader.close()
+    assert reader.open == []
+    return content, reader
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_sound_and_complete(reports, name):
+    content, reader = read(reports[name])
+    assert content.startswith("<!DOCTYPE html>")
+    assert len(content) < 500_000
+    assert set(reader.links) <= {"data:,"}
+    assert not re.search(r"https?://|//[a-z]+\.|@import|url\(", content)
+    assert len(set(reader.ids)) == len(reader.ids)
+    count = [tag for tag, _ in reader.tags].count
+    assert count("h1") == 1
+    assert count("table") == count("caption") > 0
+    pictures = [attributes for tag, attributes in reader.tags if tag == "svg"]
+    assert all(p.get("aria-hidden") == "true" or p.get("role") == "img" for p in pictures)
+    assert count("title") == 1 + sum(p.get("role") == "img" for p in pictures)
+    assert all("scope" in attributes for tag, attributes in reader.tags if tag == "th")
+    (slider,) = [attributes for tag, attributes in reader.tags if tag == "input"]
+    assert slider["type"] == "range"
+    assert any(tag == "label" and attributes["for"] == slider["id"] for tag, attributes in reader.tags)
+    text = " ".join(reader.text)
+    assert "How this was made" in text
+    assert "marginout " in text
+    assert "nan" not in text.lower().split()
+
+
+def test_what_users_supply_is_escaped(reports, files):
+    content, reader = read(reports["stress-table"])
+    assert "<b>" not in content
+    assert "city = <b>Bern</b>" in reader.text
+    assert (
+        tag("p", '<script>"&', title='"><i>')
+        == '<p title="&quot;&gt;&lt;i&gt;">&lt;script&gt;&quot;&amp;</p>'
+    )
+    assert "\x00" not in tag("p", "a\x00b\ud800")
+    assert tag("p", Raw("<i>ready</i>")) == "<p><i>ready</i></p>"
+    hostile = '<img src=x onerror="alert(1)">'
+    lines = [Line(hostile, [0.5, 0.4], [0.4, 0.3], [0.6, 0.5], "ours")]
+    figure = deletion_figure(lines, [0, 0.5], 0, score="accuracy", what=hostile, caption=hostile)
+    assert "<img" not in figure
+    assert "<img" not in table(hostile, [hostile], [[hostile, hostile]])
+
+
+def shown_values(reader):
+    """The lists that the slider moves through, by the text that stands before it is moved."""
+    return [json.loads(attributes["data-at"]) for _, attributes in reader.tags if "data-at" in attributes]
+
+
+def test_numbers_of_the_demo_are_those_of_the_curve(reports):
+    X, X_test, y, y_test = digits()
+    model = models()["DropoutSVC"].fit(X, y)
+    curve = deletion_curve(model, X_test, y_test, RATES, 20, random_state=0)
+    expected = [f"{100 * value:.1f} %" for value in curve.mean]
+    _, reader = read(reports["demo"])
+    assert expected in shown_values(reader)
+    assert set(expected[::2]) <= set(reader.text)
+    title = next(text for text in reader.text if text.startswith("Half of the pixels are dead"))
+    assert f"{curve.mean[10]:.0%}" in title
+
+
+def test_numbers_of_stress_are_those_of_the_curve(reports, files, run):
+    model = modelfile.load(str(files / "search.model"))
+    archive = np.load(files / "digits.npz")
+    rows = archive["part"] == 1
+    X, y = archive["X"][rows], archive["y"][rows]
+    curve = deletion_curve(model.estimator, X, y, random_state=0)
+    _, reader = read(reports["stress"])
+    assert [f"{100 * value:.1f} %" for value in curve.mean] in shown_values(reader)
+    code, out, _ = run(
+        "stress", files / "search.model", files / "digits.npz", "--where", "part=1", "--no-refit", "--json"
+    )
+    found = json.loads(out)
+    assert code == 0
+    assert found["curve"]["mean"] == curve.mean.tolist()
+    feature = found["features"][0]
+    dead = X.copy()
+    dead[:, int(feature["name"].split()[1])] = 0
+    assert feature["cost"] == pytest.approx(model.estimator.score(X, y) - model.estimator.score(dead, y))
+
+
+def test_map_shows_the_search(reports, files):
+    model = modelfile.load(str(files / "search.model")).estimator
+    _, reader = read(reports["stress"])
+    means = model.scores_.mean(axis=0).ravel()
+    assert {f"{100 * value:.1f} %" for value in means} <= set(reader.text)
+    chosen = [a for t, a in reader.tags if t == "td" and "chosen" in (a.get("class") or "")]
+    assert len(chosen) == 1
+
+
+def test_a_category_dies_as_a_whole(files, run):
+    code, out, _ = run("stress", files / "people.model", files / "people.csv", "--no-refit", "--json")
+    found = json.loads(out)
+    assert code == 0
+    costs = {feature["cost"] for feature in found["features"] if feature["name"].startswith("city = ")}
+    assert len(costs) == 1
+
+
+def test_training_data_for_other_rates(files, run):
+    data = ["--where", "part=1", "--train", files / "digits.npz", "--json"]
+    code, out, _ = run("stress", files / "digits.model", files / "digits.npz", *data)
+    assert code == 0
+    refits = json.loads(out)["refits"]
+    assert set(refits) >= {"the model as it is", "its own noise, Dropout(rate=0.5)", "trained for 50%"}
+
+
+def test_compare_as_json(files, run):
+    code, out, _ = run(
+        "compare", files / "people.csv", "--target", "spent", "--numeric", "age", "--folds", "2", "--json"
+    )
+    found = json.loads(out)
+    assert code == 0
+    assert found["score"] == "R²"
+    assert {len(model["mean"]) for model in found["models"].values()} == {len(found["rates"])}
+
+
+# --------------------------------------------------------------------------- in a browser
+
+
+@pytest.fixture(scope="module")
+def browser():
+    webdriver = pytest.importorskip("selenium.webdriver")
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if not (chromium and driver):
+        pytest.skip("needs chromium and chromedriver (Debian: apt-get install chromium chromium-driver)")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    opened = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    yield opened
+    opened.quit()
+
+
+def show(browser, path, width=1280, scheme="light"):
+    size = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 500}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    browser.get("file://" + os.path.abspath(path))
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("name", NAMES)
+def test_opens_without_errors_in_both_schemes(browser, reports, name, width):
+    papers = set()
+    for scheme in ("light", "dark"):
+        show(browser, reports[name], width, scheme)
+        assert browser.get_log("browser") == []
+        root = "document.documentElement"
+        assert browser.execute_script(f"return {root}.scrollWidth - {root}.clientWidth") == 0
+        assert browser.execute_script("return performance.getEntriesByType('resource').length") == 0
+        papers.add(browser.execute_script("return getComputedStyle(document.body).backgroundColor"))
+        head = browser.execute_script("return document.querySelector('h1').getBoundingClientRect().bottom")
+        assert head < 400
+    assert len(papers) == 2
+
+
+def test_slider_by_keyboard(browser, reports):
+    show(browser, reports["demo"])
+    slider = browser.find_element("id", "rate")
+    assert slider.is_displayed()
+
+    def state():
+        script = """return [document.querySelector('.legend .value').textContent,
+            document.querySelector('.dot').getAttribute('cx'),
+            document.querySelectorAll('.digits .dead').length,
+            document.querySelector('output').textContent, document.getElementById('rate').ariaValueText]"""
+        return browser.execute_script(script)
+
+    before = state()
+    for _ in range(4):
+        slider.send_keys("\ue014")  # arrow right
+    after = state()
+    assert (before[3], after[3], after[4]) == ("50%", "70%", "70%")
+    assert float(after[1]) > float(before[1])
+    assert after[2] > before[2]
+    X, X_test, y, y_test = digits()
+    model = models()["LinearSVC"].fit(X, y)
+    curve = deletion_curve(model, X_test, y_test, RATES, 20, random_state=0)
+    assert after[0] == f"{100 * curve.mean[14]:.1f} %"
+
+
+def test_complete_without_script(browser, reports):
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        show(browser, reports["demo"])
+        assert not browser.find_element("id", "rate").is_displayed()
+        assert browser.find_element("css selector", ".legend .value").text.endswith("%")
+        assert browser.find_element("css selector", "table").is_displayed()
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
