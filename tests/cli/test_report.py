@@ -178,6 +178,10 @@ def test_a_category_dies_as_a_whole(files, run):
 
 def test_training_data_for_other_rates(files, run):
     data = ["--where", "part=1", "--train", files / "digits.npz", "--json"]
+    assert (
+        run("stress", files / "digits.model", files / "digits.npz", *data, "--train-where", "part=1")[0] == 2
+    )
+    data += ["--train-where", "part=0"]
     code, out, _ = run("stress", files / "digits.model", files / "digits.npz", *data)
     assert code == 0
     refits = json.loads(out)["refits"]

@@ -10,8 +10,8 @@ from marginout.cli.errors import EXIT_CODES
 
 FORMATS = "csv", "tsv", "parquet", "jsonl", "svmlight", "npz"
 MODELS = "svm", "logistic", "mcf", "latent-svm", "latent-logistic"
-#: Examples that `stress` and `compare` look at, unless told otherwise.
-ROWS = 20_000
+#: Rows that `stress` and `compare` look at, unless told otherwise: the latter fits hundreds of models.
+ROWS, COMPARED = 20_000, 5_000
 
 ABOUT = """\
 Linear models for features that are noisy, scarce, or dead by the time the model runs.
@@ -125,11 +125,14 @@ def _stress(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--train", metavar="DATA", help="training data for the models at other rates (half of DATA)"
     )
+    sub.add_argument(
+        "--train-where", action="append", default=[], metavar="COL=VALUE", help="like --where, for --train"
+    )
     sub.add_argument("--no-refit", action="store_true", help="do not try other rates")
     sub.add_argument(
         "--repeats", type=_count, default=5, metavar="N", help="draws of dead features (%(default)s)"
     )
-    _rows(sub)
+    _rows(sub, ROWS)
     _seed(sub)
 
 
@@ -141,7 +144,7 @@ def _compare(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--scale", action="store_true", help="svmlight, npz: divide features by their largest value"
     )
-    _rows(sub)
+    _rows(sub, COMPARED)
     _seed(sub)
 
 
@@ -177,11 +180,11 @@ def _columns(sub: argparse.ArgumentParser) -> None:
     )
 
 
-def _rows(sub: argparse.ArgumentParser) -> None:
+def _rows(sub: argparse.ArgumentParser, rows: int) -> None:
     sub.add_argument(
         "--rows",
         type=_whole,
-        default=ROWS,
+        default=rows,
         metavar="N",
         help="look at no more than N rows, drawn at random; 0: all (%(default)s)",
     )

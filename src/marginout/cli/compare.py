@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy import stats
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 from sklearn.svm import LinearSVC, LinearSVR
@@ -192,7 +193,7 @@ def _headline(models: list[Contender], show: Any) -> str:
 
 
 def _verdict(models: list[Contender], i: int, show: Any) -> str:
-    """Who is better at one rate; level where the folds' differences are within two standard errors."""
+    """Who is better at one rate; level where the folds' differences may be chance (a paired t-test, 5 %)."""
     plain_one, ours = (
         max((m for m in models if m.kind.startswith(look)), key=lambda m: float(m.mean[i]))
         for look in ("plain", "ours")
@@ -200,7 +201,8 @@ def _verdict(models: list[Contender], i: int, show: Any) -> str:
     gains = np.array(ours.scores)[:, i] - np.array(plain_one.scores)[:, i]
     error = gains.std(ddof=1) / np.sqrt(len(gains))
     first, second = (ours, plain_one) if gains.mean() > 0 else (plain_one, ours)
-    how = "beats" if abs(gains.mean()) > 2 * error else "is level with"
+    clear = abs(gains.mean()) > error * stats.t.ppf(0.975, len(gains) - 1)
+    how = "beats" if clear else "is level with"
     return f"{first.name} {how} {second.name}, {show(first.mean[i])} to {show(second.mean[i])}"
 
 

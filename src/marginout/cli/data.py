@@ -9,7 +9,7 @@ import os
 import sys
 import zlib
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any
@@ -135,10 +135,10 @@ def _decompressed(raw: io.BufferedReader) -> IO[bytes]:
     return raw
 
 
-def conditions(arguments: Namespace) -> dict[str, str]:
+def conditions(texts: Sequence[str]) -> dict[str, str]:
     """What --where asks for."""
     found = {}
-    for text in arguments.where:
+    for text in texts:
         column, equals, value = text.partition("=")
         if not (column and equals):
             raise UsageError(f"--where {text!r} must be COL=VALUE")
@@ -150,22 +150,22 @@ def read(
     arguments: Namespace,
     progress: Progress,
     *,
-    path: str | None = None,
+    train: bool = False,
     target: str | None = None,
     strings: tuple[str, ...] = (),
     n_features: int | None = None,
     base: int | None = None,
     rows: int = 0,
 ) -> Table | Matrix:
-    """DATA as a table or a matrix.
+    """DATA, or the data of --train, as a table or a matrix.
 
     `target` is the column, or array of an npz, to predict; `strings` are the columns of a CSV
     whose values are not numbers even where they look like it; `n_features` and `base` are those of the
     model that will meet a matrix; `rows`, if not 0, is the most rows to keep, drawn at random.
     """
-    path = arguments.data if path is None else path
-    format = find_format(path, arguments.format if path == arguments.data else None)
-    where = conditions(arguments)
+    path = arguments.train if train else arguments.data
+    format = find_format(path, None if train else arguments.format)
+    where = conditions(arguments.train_where if train else arguments.where)
     progress.step("reading")
     with opened(path, progress) as stream:
         if format == "svmlight":

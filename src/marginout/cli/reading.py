@@ -58,12 +58,12 @@ def training_data(arguments: Namespace, progress: Progress, rows: int = 0) -> Tr
 
 
 def model_data(
-    model: Model, arguments: Namespace, progress: Progress, *, path: str | None = None, rows: int = 0
+    model: Model, arguments: Namespace, progress: Progress, *, train: bool = False, rows: int = 0
 ) -> tuple[Any, Any]:
-    """Labelled data for a model: features as its pipeline takes them, and targets."""
-    path = arguments.data if path is None else path
-    _check_kind(model, data.find_format(path, arguments.format if path == arguments.data else None))
-    found = data.read(arguments, progress, path=path, rows=rows, **_wishes(model, arguments))
+    """DATA, or --train, for a model: features as its pipeline takes them, and targets."""
+    path, format = (arguments.train, None) if train else (arguments.data, arguments.format)
+    _check_kind(model, data.find_format(path, format))
+    found = data.read(arguments, progress, train=train, rows=rows, **_wishes(model, arguments))
     X, y = _features(model, found), _target(model, found, arguments)
     return X, targets.for_scoring(y, arguments.target or model.about["target"], model.classes)
 

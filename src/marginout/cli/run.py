@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse has printed its say
         return int(stop.code or 0)
     try:
-        with _sigterm_raised(), _warnings_noted():
+        with _sigterm_raised(), _warnings_noted(arguments.quiet):
             import_module(f"marginout.cli.{arguments.command}").run(arguments)
             sys.stdout.flush()
         return 0
@@ -106,13 +106,13 @@ def _sigterm_raised() -> Iterator[None]:
 
 
 @contextmanager
-def _warnings_noted() -> Iterator[None]:
-    """Within the block, a warning is one line on stderr, said once."""
+def _warnings_noted(quiet: bool) -> Iterator[None]:
+    """Within the block, a warning is one line on stderr, said once; none if it shall be quiet."""
     said = set()
 
     def note(message: Any, category: Any, *place: Any, **more: Any) -> None:
         line = " ".join(str(message).split())
-        if line not in said:
+        if line not in said and not quiet:
             said.add(line)
             print(f"marginout: note: {line}", file=sys.stderr)
 

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from marginout.cli import modelfile, prepare
-from marginout.cli.errors import DataError
+from marginout.cli.errors import DataError, UsageError
 from marginout.cli.info import facts as model_facts
 from marginout.cli.output import Progress, check_writable, print_json, print_table, write_text
 from marginout.cli.reading import model_data
@@ -52,6 +52,10 @@ def run(arguments: Namespace) -> None:
     """Delete features of DATA, score the fixed model, try other rates, tell."""
     if arguments.out:
         check_writable(arguments.out)
+    if arguments.train == arguments.data and sorted(arguments.train_where) == sorted(arguments.where):
+        raise UsageError("--train is DATA itself: name other rows, by --train-where, or leave it out")
+    if arguments.train_where and not arguments.train:
+        raise UsageError("--train-where needs --train")
     progress = Progress(arguments.quiet or arguments.json)
     model = modelfile.load(arguments.model)
     X, y = model_data(model, arguments, progress, rows=arguments.rows)
@@ -87,7 +91,7 @@ def _refits(
 ) -> Refits | None:
     """The same kind of model with the same C, trained for other rates: on --train, or on half of DATA."""
     if arguments.train:
-        X_train, y_train = model_data(model, arguments, progress, path=arguments.train, rows=arguments.rows)
+        X_train, y_train = model_data(model, arguments, progress, train=True, rows=arguments.rows)
         Z_train, trained_on = _prepared(model, X_train), f"{len(y_train)} rows of {arguments.train}"
     elif len(y) < FEWEST:
         progress.note(f"{len(y)} rows are too few to train for other rates: give --train")
