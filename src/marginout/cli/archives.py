@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 import scipy.sparse as sp
 
-from marginout.cli.data import Matrix
+from marginout.cli.data import MOST_FEATURES, Matrix
 from marginout.cli.errors import DataError
 
 CSR = "data", "indices", "indptr", "shape"
@@ -36,6 +36,8 @@ def read(stream: IO[bytes], target: str | None, where: dict[str, str], n_feature
     X = _features(arrays)
     if X.ndim != 2 or not X.shape[0] or not X.shape[1]:
         raise DataError(f"the features have shape {X.shape}: there must be rows and columns")
+    if X.shape[1] > MOST_FEATURES:
+        raise DataError(f"it has {X.shape[1]} features, more than {MOST_FEATURES}: hash them")
     y = _target(arrays, target, X.shape[0])
     X, y = _filter(X, y, arrays, where)
     if n_features is not None and X.shape[1] != n_features:

@@ -30,6 +30,8 @@ SUFFIXES = {
     ".svm": "svmlight",
     ".npz": "npz",
 }
+#: Most features of a matrix: beyond, an index is a mistake, and the weights would not fit into memory.
+MOST_FEATURES = 50_000_000
 GZIP, XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"
 
 

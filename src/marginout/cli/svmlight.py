@@ -15,14 +15,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marginout.cli.data import Matrix
+from marginout.cli.data import MOST_FEATURES, Matrix
 from marginout.cli.errors import DataError
 from marginout.cli.output import Progress
 
 #: Bytes of a block: the parser needs about ten times as many while it works on one.
 BLOCK = 4 << 20
-#: Longest line, in bytes, and largest index: beyond, the file is something else.
-LONGEST, LARGEST = 1 << 28, 50_000_000
+#: Longest line, in bytes: beyond, the file is something else.
+LONGEST = 1 << 28
 #: An array that is full grows by this factor; the system moves pages, not bytes.
 GROWTH = 1.3
 
@@ -94,9 +94,9 @@ def parse(block: bytes, line: int) -> Rows:
     indices, values = numbers[where], numbers[where + 1]
     if not np.isfinite(numbers).all() or np.any((indices != np.floor(indices)) | (indices < 0)):
         raise _culprit(block, line)
-    if len(indices) and indices.max() > LARGEST:
+    if len(indices) and indices.max() > MOST_FEATURES:
         raise DataError(
-            f"near line {line}: the index {indices.max():.0f} is larger than {LARGEST}: number the features "
+            f"near line {line}: the index {indices.max():.0f} is larger than {MOST_FEATURES}: number the features "
             "anew, or hash them"
         )
     edges = np.flatnonzero(first)
