@@ -17,23 +17,14 @@ from typing import Any, BinaryIO
 from marginout.cli.errors import ModelError, need
 from marginout.cli.output import to_json, write_atomically
 from marginout.cli.prepare import Columns, feature_names
+from marginout.skops import trusted_types
 
 #: The shape of the description. A file with another number is of another time.
 FORMAT = 1
 DESCRIPTION = "marginout.json"
 
-_ESTIMATORS = {
-    "cv": ["DropoutLogisticRegressionCV", "DropoutSVCCV", "DropoutSVRCV"],
-    "latent": ["LatentDropoutLogisticRegression", "LatentDropoutSVC", "LatentDropoutSVR"],
-    "logistic": ["DropoutLogisticRegression"],
-    "mcf": ["MCFClassifier", "MCFRegressor"],
-    "svm": ["DropoutSVC", "DropoutSVR"],
-}
-_NOISES = "BitSwap", "Deletion", "Dropout", "Gaussian", "Laplace", "Poisson"
-#: The types that a model file may hold beyond those that skops trusts by itself.
-TRUSTED = [f"marginout.estimators.{home}.{name}" for home, names in _ESTIMATORS.items() for name in names]
-TRUSTED += [f"marginout.noise.{name}" for name in _NOISES]
-TRUSTED += ["numpy.dtype"]  # of a SimpleImputer
+#: The types that a model file may hold beyond those that skops trusts; the dtype is SimpleImputer's.
+TRUSTED = [*trusted_types(), "numpy.dtype"]
 
 
 @dataclass

@@ -96,8 +96,8 @@ def parse(block: bytes, line: int) -> Rows:
         raise _culprit(block, line)
     if len(indices) and indices.max() > MOST_FEATURES:
         raise DataError(
-            f"near line {line}: the index {indices.max():.0f} is larger than {MOST_FEATURES}: number the features "
-            "anew, or hash them"
+            f"near line {line}: the index {indices.max():.0f} is larger than {MOST_FEATURES}: number the "
+            "features anew, or hash them"
         )
     edges = np.flatnonzero(first)
     lengths = np.diff(np.append(edges, len(starts))) - 1
