@@ -132,6 +132,7 @@ TABLES = {
     "infinite features": "a,bought\n1,yes\ninf,no\n3,no\n",
     "longer rows": "a,bought\n1,yes\n2,no,3,4\n3,yes\n",
     "shorter rows": "a,b,bought\n1,2,yes\n2\n3,4,no\n",
+    "same name twice": "bought,a,bought\nyes,2,yes\nno,3,no\n",
     "quote never closed": 'a,bought\n"1,yes\n2,no\n',
     "empty column": "a,bought\n,yes\n,no\n,yes\n",
     "only identifiers": "a,bought\n" + "".join(f"u{i},{'yes' if i % 2 else 'no'}\n" for i in range(300)),

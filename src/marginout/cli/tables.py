@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
+from contextlib import suppress
 from typing import IO, Any
 
 from marginout.cli.archives import matches
@@ -44,6 +46,7 @@ def _separated(
     if len(delimiter) != 1:
         raise UsageError(f"--delimiter {delimiter!r} must be one character")
     try:
+        _check_header(stream, encoding, delimiter)
         return pandas.read_csv(
             stream,
             sep=delimiter,
@@ -61,6 +64,16 @@ def _separated(
         raise DataError("it is empty") from error
     except (pandas.errors.ParserError, ValueError, OverflowError) as error:
         raise DataError(f"it is no table with {delimiter!r} between columns: {_short(error)}") from error
+
+
+def _check_header(stream: Any, encoding: str, delimiter: str) -> None:
+    """Refuse two columns of one name, which pandas would rename: a copy of the target would be a feature."""
+    head = stream.peek(1 << 16).decode(encoding, "replace").splitlines()[:1]
+    with suppress(csv.Error):  # pandas will say what is wrong
+        names = next(csv.reader(head, delimiter=delimiter), [])
+        twice = next((name for name in names if name and names.count(name) > 1), None)
+        if twice is not None:
+            raise DataError(f"two columns have the name {twice[:40]!r}: rename one")
 
 
 def _json_lines(pandas: Any, stream: IO[bytes]) -> Any:
