@@ -51,7 +51,7 @@ PER_DECADE = 1.5
 WIDTH = 16
 #: Sweeps of dual coordinate descent, or entries swept over, after which a small problem without noise
 #: is given to Newton's method instead.
-SWEEPS, SWEPT = 200, 2_000_000
+SWEEPS, SWEPT = 200, 20_000_000
 #: Arrays of (n_samples + n_features) numbers that a column of a running batch needs, about.
 ARRAYS = 8
 #: Bytes of them that a batch may always take; beyond, half of the input's.
