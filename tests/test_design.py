@@ -5,8 +5,7 @@ import pytest
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
-from marginout import _design
-from marginout._design import CsrDesign, DenseDesign, linear_scores, make_design
+from marginout._design import CsrDesign, DenseDesign, _storage, linear_scores, make_design
 from marginout._kernels import _passes, _plane
 from marginout.noise import Deletion, Dropout, Gaussian, Laplace, Poisson
 
@@ -249,8 +248,8 @@ def test_linear_scores_are_a_product(layout, dtype):
 @pytest.fixture
 def eager(monkeypatch):
     """Threads for any work, and dense blocks small enough that there are several."""
-    monkeypatch.setattr(_design, "SERIAL_WORK", 0)
-    monkeypatch.setattr(_design, "BLOCK_ENTRIES", 50 * D)
+    monkeypatch.setattr(_storage, "SERIAL_WORK", 0)
+    monkeypatch.setattr(_storage, "BLOCK_ENTRIES", 50 * D)
 
 
 def all_verbs(design, W, P, a):

@@ -86,7 +86,8 @@ def test_moments_of_other_noises_are_those_of_scipys_distributions(noise):
 @pytest.mark.parametrize("noise", NOISES, ids=label)
 def test_moments_are_a_scale_a_coefficient_and_a_power_per_feature(noise):
     """The triple reproduces mean and var, is float64 and belongs to the caller."""
-    scale, coefficient, power = noise.moments(3)
+    scale, coefficient, power, groups = noise.moments(3)
+    assert groups is None  # every feature by itself
     assert scale.shape == coefficient.shape == (3,)
     assert scale.dtype == coefficient.dtype == np.float64
     np.testing.assert_array_equal(scale * X, noise.mean(X))
@@ -436,7 +437,7 @@ def test_bit_swap_moments_and_log_mgf_are_those_of_its_two_events(noise):
 
 @pytest.mark.parametrize("storage", [np.asarray, *SPARSE], ids=label)
 def test_bit_swaps_flip_at_their_rates_and_stay_sparse(storage, monkeypatch):
-    monkeypatch.setattr("marginout.noise.FLIP_BLOCK", 1000)  # several blocks of rows
+    monkeypatch.setattr("marginout.noise._features.FLIP_BLOCK", 1000)  # several blocks of rows
     data = np.tile(BITS, (2000, 1))
     noise = BitSwap(np.array([0.0, 0.1, 0.6]))
     stored = storage(data)

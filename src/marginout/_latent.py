@@ -32,7 +32,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from marginout._activations import Activation, Unit
-from marginout._design import Design, _blas, worker_threads
+from marginout._design import Design, one_blas_thread, worker_threads
 from marginout._kernels import _latent
 from marginout._objective import ROUNDING
 from marginout.losses import Loss
@@ -435,7 +435,7 @@ class LatentObjective:
 
         if threads == 1:
             return share(0)
-        with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+        with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
             total, *others = pool.map(share, range(threads))
         for other in others:
             total += other

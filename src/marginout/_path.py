@@ -435,7 +435,8 @@ def _chains(problem: Problem, models: list[Noise]) -> list[Chain]:
         design = make_design(problem.X, model)
         peak = float(design.coefficient.max()) or 1.0
         shape = (design.coefficient / peak).tobytes()
-        key: Any = (design.power, design.scale.tobytes(), shape, design.noiseless)
+        together = None if design.groups is None else design.groups.tobytes()
+        key: Any = (design.power, design.scale.tobytes(), shape, together, design.noiseless)
         if problem.solver not in ("auto", "ncg"):
             key = j  # the other solvers ask a design for more than a factor can mend
         kinds.setdefault(key, (design, peak, []))[2].append((peak, j))

@@ -9,7 +9,7 @@ bordered by the offset. A search along the step, which costs no pass, makes it a
 it should be and settles the offset: F cannot go up. Three forms of one step:
 
     cholesky    form A, d×d                                   few features
-    woodbury    form I + √a M Λ⁻¹ Mᵀ √a, n×n, Λ = A − Mᵀdiag(a)M     few examples
+    woodbury    form I + √a M Λ⁻¹ Mᵀ √a, n×n, Λ = A − Mᵀdiag(a)M     few examples, and Λ is diagonal
     cg          conjugate gradients, Jacobi-preconditioned    neither
 """
 
@@ -87,7 +87,7 @@ def _cheapest(objective: Objective) -> str:
     costs = {"cg": 2.0 * CG_PASSES * nnz}
     if d <= LARGEST_FACTOR:
         costs["cholesky"] = nnz * d / 2 + d**3 / 6
-    if n <= LARGEST_FACTOR:
+    if n <= LARGEST_FACTOR and objective.design.diagonal_variance:
         costs["woodbury"] = nnz * n / 2 + n**3 / 6
     return min(costs, key=lambda name: costs[name])
 

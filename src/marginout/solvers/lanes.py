@@ -49,7 +49,9 @@ def suits(objective: Objective) -> bool:
     design = getattr(design, "base", design)
     if not _lanes.AVAILABLE or not (isinstance(objective.loss, Hinge) and objective.loss.bound):
         return False
-    if design.noiseless or design.power != 2 or len(design.rows) != 3 or np.any(design.scale != 1.0):
+    if not design.diagonal_variance or design.noiseless or design.power != 2:
+        return False
+    if len(design.rows) != 3 or np.any(design.scale != 1.0):
         return False
     data, indices, _ = design.rows
     kappa = design.coefficient

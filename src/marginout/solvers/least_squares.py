@@ -6,7 +6,7 @@ bordered by the offset, which is eliminated: M is centred by its a-weighted mean
 Newton step from any point solves it, by the cheapest of three forms,
 
     cholesky    form the matrix, d×d                          few features
-    woodbury    form I + √a M Λ⁻¹ Mᵀ √a, n×n, Λ = I + diag(Vᵀa)     few examples
+    woodbury    form I + √a M Λ⁻¹ Mᵀ √a, n×n, Λ = I + diag(Vᵀa)     few examples, independent noise
     cg          conjugate gradients, Jacobi-preconditioned    neither
 
 and a second step removes what rounding, or an early end of the third, has left.
@@ -101,7 +101,7 @@ def _cheapest(objective: Objective) -> str:
     costs = {"cg": 2.0 * CG_PASSES * nnz * objective.K}
     if d <= LARGEST_FACTOR:
         costs["cholesky"] = nnz * d / 2 + d**3 / 6
-    if n <= LARGEST_FACTOR:
+    if n <= LARGEST_FACTOR and objective.design.diagonal_variance:
         costs["woodbury"] = nnz * n / 2 + n**3 / 6
     return min(costs, key=lambda name: costs[name])
 

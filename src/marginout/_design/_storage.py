@@ -9,6 +9,8 @@ means M = X·diag(scale) and variances V = coefficient·M**power of the corrupte
     gram(a)               Mᵀdiag(a)M + diag(Vᵀa)            d×d, one problem
     kernel(scale)         M diag(scale) Mᵀ                  n×n, one problem
 
+`_groups` answers them for features that are corrupted together, whose V is not diagonal.
+
 V is never stored, sparse X is never made dense, float32 data stay float32, and every
 sum is taken in float64. Additive noise (power 0) has the same variance in every row and
 is added in O(d), outside of the pass over X.
@@ -35,36 +37,8 @@ Array = NDArray[np.float64]
 
 #: Multiplications below which a second thread costs more than it brings.
 SERIAL_WORK = 200_000
-#: A dense X with at most this share of non-zeros is stored as CSR.
-MOSTLY_ZEROS = 0.25
 #: Entries of a dense block: 128 rows of 784 float64 values, small enough for a core's cache.
 BLOCK_ENTRIES = 100_000
-
-
-def make_design(X: Any, noise: Noise) -> Design:
-    """The design for validated X: CSR, or dense in any memory order.
-
-    A large dense X that is mostly zeros, such as images of strokes, is packed into CSR first:
-    a pass over its non-zeros is several times faster, and they take at most half of X's bytes.
-    """
-    if not sp.issparse(X) and X.size > SERIAL_WORK and np.count_nonzero(X) <= MOSTLY_ZEROS * X.size:
-        X = _packed(X)
-    return (CsrDesign if sp.issparse(X) else DenseDesign)(X, noise)
-
-
-def _packed(X: NDArray[Any]) -> Any:
-    """A dense X as CSR, block by block: SciPy's own way takes several times the memory."""
-    rows = np.count_nonzero(X, axis=1)
-    indptr = np.concatenate([[0], np.cumsum(rows)])
-    index = np.int32 if indptr[-1] <= np.iinfo(np.int32).max else np.int64
-    data, indices = np.empty(indptr[-1], X.dtype), np.empty(indptr[-1], index)
-    size = max(1, BLOCK_ENTRIES // X.shape[1])
-    for i in range(0, len(X), size):
-        block = X[i : i + size]
-        here = slice(indptr[i], indptr[min(i + size, len(X))])
-        where = np.nonzero(block)
-        data[here], indices[here] = block[where], where[1]
-    return sp.csr_array((data, indices, indptr.astype(index)), shape=X.shape)
 
 
 def linear_scores(X: Any, W: Array) -> Array:
@@ -87,12 +61,14 @@ class Design(ABC):
 
     #: How many problems are best solved together.
     batch = 2**31
+    #: Whether features are corrupted independently, so that the variance is diag(Vᵀa).
+    diagonal_variance = True
 
     def __init__(self, X: Any, noise: Noise) -> None:
         self.X = X
         self.n, self.d = X.shape
         self.nnz = X.nnz if sp.issparse(X) else self.n * self.d
-        self.scale, self.coefficient, self.power = noise.moments(self.d)
+        self.scale, self.coefficient, self.power, self.groups = noise.moments(self.d)
         self.noiseless = not self.coefficient.any()
         self._serial = False
         self._shrinks = bool(np.any(self.scale != 1.0))
@@ -173,6 +149,7 @@ class Design(ABC):
         return self.scale[:, None] * W if self._shrinks else W
 
     def _add_variance(self, gram: Array, a: Array) -> Array:
+        """The Gram matrix of X, in place, as that of M with the variance added."""
         gram *= self.scale[:, None] * self.scale
         np.einsum("dd->d", gram)[...] += self.diagonal(a[:, None])[1][:, 0]
         return gram
@@ -343,7 +320,7 @@ class DenseDesign(Design):
 
         if threads == 1:
             return share(0)
-        with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+        with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
             first, *others = pool.map(share, range(threads))
         for other in others:
             if first is not None and other is not None:
@@ -352,5 +329,10 @@ class DenseDesign(Design):
 
 
 @lru_cache(maxsize=1)
-def _blas() -> ThreadpoolController:
+def _pools() -> ThreadpoolController:
     return ThreadpoolController()
+
+
+def one_blas_thread() -> Any:
+    """A context in which BLAS keeps to one thread."""
+    return _pools().limit(limits=1, user_api="blas")

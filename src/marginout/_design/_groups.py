@@ -1,0 +1,141 @@
+r"""Designs whose features are corrupted in groups: the variance of a score is no longer diagonal.
+
+With s_ng = w_g·m_ng, the part that group g has in example n's score,
+
+    v_n = Σ_g κ_g s_ng²        ∂v_n/∂w_d = 2 κ_g s_ng m_nd        Var = Σ_g κ_g M_gᵀ diag(a) M_g
+
+and the rest is as in `_storage`. Still one pass over X, and no copy of it: a row's sums s fit into
+a line of one number per group.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from marginout._design._storage import CsrDesign, DenseDesign, Design
+from marginout._kernels import _groups
+from marginout.noise import Noise
+
+Array = NDArray[np.float64]
+
+
+class GroupSums:
+    """The sums s = w_g·x_g over every row's groups, (rows, G, K), and their adjoint."""
+
+    def __init__(self, X: Any, groups: NDArray[np.intp]) -> None:
+        self.X, self.groups = X, groups.astype(np.int32)
+        self.count = int(groups.max()) + 1
+        order = np.argsort(groups, kind="stable")
+        self.members = np.split(order, np.cumsum(np.bincount(groups))[:-1])
+
+    def forward(self, rows: slice, W: Array) -> Array:
+        """s of some rows for weights W, (d, K)."""
+        size = rows.stop - rows.start
+        S = np.zeros((size, self.count, W.shape[1]))
+        if sp.issparse(self.X):
+            _groups.csr_sums(*self._csr, rows.start, rows.stop, self.groups, np.ascontiguousarray(W), S)
+        else:
+            self.block_forward(self.X[rows], W, S)
+        return S
+
+    def backward(self, rows: slice, D: Array, G: Array) -> None:
+        """G += ∂/∂W of Σ D∘s."""
+        if sp.issparse(self.X):
+            _groups.csr_sums_back(*self._csr, rows.start, rows.stop, self.groups, np.ascontiguousarray(D), G)
+        else:
+            self.block_backward(self.X[rows], D, G)
+
+    def block_forward(self, block: Array, W: Array, S: Array) -> None:
+        """Sets: S, of a dense block of rows."""
+        for g, own in enumerate(self.members):
+            np.matmul(block[:, own], W[own], out=S[:, g])
+
+    def block_backward(self, block: Array, D: Array, G: Array) -> None:
+        """G += ∂/∂W of Σ D∘s of a dense block of rows."""
+        for g, own in enumerate(self.members):
+            G[own] += block[:, own].T @ D[:, g]
+
+    @cached_property
+    def _csr(self) -> tuple[Any, ...]:
+        X = self.X
+        indptr = X.indptr.astype(X.indices.dtype, copy=False)
+        return np.ascontiguousarray(X.data), np.ascontiguousarray(X.indices), np.ascontiguousarray(indptr)
+
+
+class GroupDesign(Design):
+    """What group designs share: the coefficient of every group, and how the variance enters a matrix."""
+
+    diagonal_variance = False
+
+    def __init__(self, X: Any, noise: Noise) -> None:
+        super().__init__(X, noise)
+        assert self.groups is not None and self.power == 2
+        self.sums = GroupSums(self.X, self.groups)
+        self.group_kappa = np.array([self.coefficient[own[0]] for own in self.sums.members])
+
+    def _add_variance(self, gram: Array, a: Array) -> Array:
+        # Within a group the variance is κ times the Gram matrix itself.
+        gram *= self.scale[:, None] * self.scale
+        for own, kappa in zip(self.sums.members, self.group_kappa, strict=True):
+            gram[np.ix_(own, own)] *= 1.0 + kappa
+        return gram
+
+
+class GroupCsrDesign(GroupDesign, CsrDesign):
+    """Rows of non-zeros, passed over by the compiled kernels."""
+
+    def _line(self, W: Array, P: Array) -> tuple[Array, Array, Array]:
+        K = W.shape[1]
+        out = np.empty((self.n, K)), np.empty((self.n, K)), np.empty((self.n, K))
+        threads = self.threads(self.nnz * K)
+        room = np.zeros((threads, 8 * self.sums.count))
+        _groups.csr_line(*self._csr, self.sums.groups, self.group_kappa, W, P, *out, room, threads)
+        return out
+
+    def _pullback(self, W: Array, dm: Array, dv: Array) -> Array:
+        parts = self._parts(W.shape[1])
+        U, dm, dv = map(np.ascontiguousarray, (2 * self.coefficient[:, None] * W, dm, dv))
+        room = np.zeros((len(parts), 4 * self.sums.count))
+        _groups.csr_pullback(*self._csr, self.sums.groups, U, dm, dv, parts, room, len(parts))
+        return self._sum(parts)
+
+
+class GroupDenseDesign(GroupDesign, DenseDesign):
+    """Blocks of rows, copied to float64 one at a time; every group's columns are multiplied by BLAS."""
+
+    def _line(self, W: Array, P: Array) -> tuple[Array, Array, Array]:
+        K = W.shape[1]
+        out = np.empty((self.n, K)), np.empty((self.n, K)), np.empty((self.n, K))
+        both = np.hstack([W, P])
+
+        def work(rows: slice, block: Array) -> None:
+            S = np.empty((len(block), self.sums.count, 2 * K))
+            self.sums.block_forward(block, both, S)
+            along = S[..., K:] * self.group_kappa[:, None]
+            out[0][rows] = S[..., K:].sum(axis=1)
+            np.einsum("ngk,ngk->nk", along, S[..., :K], out=out[1][rows])
+            np.einsum("ngk,ngk->nk", along, S[..., K:], out=out[2][rows])
+
+        self._each_block(work, K)
+        return out
+
+    def _pullback(self, W: Array, dm: Array, dv: Array) -> Array:
+        U = 2 * self.coefficient[:, None] * W
+
+        def work(rows: slice, block: Array) -> Array:
+            D = np.empty((len(block), self.sums.count, W.shape[1]))
+            self.sums.block_forward(block, U, D)
+            D *= dv[rows, None]
+            D += dm[rows, None]
+            G = np.zeros_like(W, order="C")
+            self.sums.block_backward(block, D, G)
+            return G
+
+        total = self._each_block(work, W.shape[1])
+        assert total is not None
+        return total

@@ -1,0 +1,286 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: initializedcheck=False, freethreading_compatible=True
+"""Passes over a CSR matrix whose features are corrupted in groups.
+
+A row's entries are summed by group first, s_g = w_g . x_g, and the variance is made of the
+sums: sum of kappa_g * s_g**2. The sums of a row live in ``room``, a line of zeros with a place for
+every group, which is left as it was found: an entry that empties its group's place leaves nothing
+for the group's next entry to count. Otherwise as in ``_passes``.
+"""
+from cython.parallel cimport prange
+from libc.stdint cimport int32_t, int64_t
+
+cdef extern from "_simd.h":
+    ctypedef void cloned_void
+    ctypedef void inlined_void
+    ctypedef double quad
+    int QUAD
+    quad load_quad(const double* p, int lanes) noexcept nogil
+    void store_quad(double* p, int lanes, quad q) noexcept nogil
+
+ctypedef fused value_t:
+    float
+    double
+
+ctypedef fused index_t:
+    int32_t
+    int64_t
+
+
+cdef double* ZEROS = [0.0, 0.0, 0.0, 0.0]
+
+
+cdef Py_ssize_t first_row(const index_t[::1] indptr, Py_ssize_t part, Py_ssize_t parts) noexcept nogil:
+    """The first row of a part when the non-zeros are shared out evenly."""
+    cdef Py_ssize_t low = 0, high = indptr.shape[0] - 1, mid
+    cdef double target = (<double> indptr[high]) * part / parts
+    if part == parts:
+        return high
+    while low < high:
+        mid = (low + high) // 2
+        if indptr[mid] < target:
+            low = mid + 1
+        else:
+            high = mid
+    return low
+
+
+cdef inline inlined_void line_one(
+    Py_ssize_t begin, Py_ssize_t end, const value_t* data, const index_t* indices,
+    const index_t* indptr, const int32_t* groups, const double* kappa, Py_ssize_t K,
+    const double* W, const double* P, double* xp, double* vwp, double* vpp, double* room,
+) noexcept nogil:
+    cdef Py_ssize_t i, e, at, g
+    cdef double x, u, a, b, d
+    for i in range(begin, end):
+        a = b = d = 0
+        for e in range(indptr[i], indptr[i + 1]):
+            at = indices[e] * K
+            g = 2 * groups[indices[e]]
+            x = data[e]
+            u = x * P[at]
+            a += u
+            room[g] += x * W[at]
+            room[g + 1] += u
+        for e in range(indptr[i], indptr[i + 1]):
+            g = groups[indices[e]]
+            u = kappa[g] * room[2 * g + 1]
+            b += u * room[2 * g]
+            d += u * room[2 * g + 1]
+            room[2 * g] = 0
+            room[2 * g + 1] = 0
+        xp[i * K] = a
+        vwp[i * K] = b
+        vpp[i * K] = d
+
+
+cdef inline inlined_void line_quad(
+    const int lanes, Py_ssize_t begin, Py_ssize_t end, const value_t* data, const index_t* indices,
+    const index_t* indptr, const int32_t* groups, const double* kappa, Py_ssize_t K,
+    const double* W, const double* P, double* xp, double* vwp, double* vpp, double* room,
+) noexcept nogil:
+    """The same for up to four neighbouring problems."""
+    cdef Py_ssize_t i, e, at, g
+    cdef double x
+    cdef double* sums
+    cdef quad w, p, a, b, d, zero = load_quad(ZEROS, 4)
+    for i in range(begin, end):
+        a = b = d = zero
+        for e in range(indptr[i], indptr[i + 1]):
+            at = indices[e] * K
+            sums = room + 8 * groups[indices[e]]
+            x = data[e]
+            p = x * load_quad(P + at, lanes)
+            a += p
+            store_quad(sums, 4, load_quad(sums, 4) + x * load_quad(W + at, lanes))
+            store_quad(sums + 4, 4, load_quad(sums + 4, 4) + p)
+        for e in range(indptr[i], indptr[i + 1]):
+            g = groups[indices[e]]
+            sums = room + 8 * g
+            p = load_quad(sums + 4, 4)
+            w = kappa[g] * p
+            b += w * load_quad(sums, 4)
+            d += w * p
+            store_quad(sums, 4, zero)
+            store_quad(sums + 4, 4, zero)
+        store_quad(xp + i * K, lanes, a)
+        store_quad(vwp + i * K, lanes, b)
+        store_quad(vpp + i * K, lanes, d)
+
+
+cdef cloned_void line_rows(
+    Py_ssize_t begin, Py_ssize_t end, const value_t* data, const index_t* indices,
+    const index_t* indptr, const int32_t* groups, const double* kappa, Py_ssize_t K,
+    const double* W, const double* P, double* xp, double* vwp, double* vpp, double* room,
+) noexcept nogil:
+    # The compiler must know how many lanes there are.
+    cdef Py_ssize_t c = 0
+    while c < K:
+        if K - c >= 4 and QUAD == 4:
+            line_quad(
+                4, begin, end, data, indices, indptr, groups, kappa, K, W + c, P + c,
+                xp + c, vwp + c, vpp + c, room,
+            )
+            c += 4
+        elif K - c == 3 and QUAD == 4:
+            line_quad(
+                3, begin, end, data, indices, indptr, groups, kappa, K, W + c, P + c,
+                xp + c, vwp + c, vpp + c, room,
+            )
+            c += 3
+        elif K - c == 2 and QUAD == 4:
+            line_quad(
+                2, begin, end, data, indices, indptr, groups, kappa, K, W + c, P + c,
+                xp + c, vwp + c, vpp + c, room,
+            )
+            c += 2
+        else:
+            line_one(
+                begin, end, data, indices, indptr, groups, kappa, K, W + c, P + c,
+                xp + c, vwp + c, vpp + c, room,
+            )
+            c += 1
+
+
+cdef inline inlined_void pullback_one(
+    Py_ssize_t begin, Py_ssize_t end, const value_t* data, const index_t* indices,
+    const index_t* indptr, const int32_t* groups, Py_ssize_t K, const double* U, const double* dm,
+    const double* dv, double* G, double* room,
+) noexcept nogil:
+    cdef Py_ssize_t i, e
+    cdef double m, v
+    for i in range(begin, end):
+        m = dm[i * K]
+        v = dv[i * K]
+        for e in range(indptr[i], indptr[i + 1]):
+            room[groups[indices[e]]] += data[e] * U[indices[e] * K]
+        for e in range(indptr[i], indptr[i + 1]):
+            G[indices[e] * K] += data[e] * (m + v * room[groups[indices[e]]])
+        for e in range(indptr[i], indptr[i + 1]):
+            room[groups[indices[e]]] = 0
+
+
+cdef inline inlined_void pullback_quad(
+    const int lanes, Py_ssize_t begin, Py_ssize_t end, const value_t* data, const index_t* indices,
+    const index_t* indptr, const int32_t* groups, Py_ssize_t K, const double* U, const double* dm,
+    const double* dv, double* G, double* room,
+) noexcept nogil:
+    cdef Py_ssize_t i, e, at
+    cdef double x
+    cdef double* sums
+    cdef quad m, v, zero = load_quad(ZEROS, 4)
+    for i in range(begin, end):
+        m = load_quad(dm + i * K, lanes)
+        v = load_quad(dv + i * K, lanes)
+        for e in range(indptr[i], indptr[i + 1]):
+            sums = room + 4 * groups[indices[e]]
+            x = data[e]
+            store_quad(sums, 4, load_quad(sums, 4) + x * load_quad(U + indices[e] * K, lanes))
+        for e in range(indptr[i], indptr[i + 1]):
+            at = indices[e] * K
+            x = data[e]
+            store_quad(
+                G + at, lanes,
+                load_quad(G + at, lanes) + x * (m + v * load_quad(room + 4 * groups[indices[e]], 4)),
+            )
+        for e in range(indptr[i], indptr[i + 1]):
+            store_quad(room + 4 * groups[indices[e]], 4, zero)
+
+
+cdef cloned_void pullback_rows(
+    Py_ssize_t begin, Py_ssize_t end, const value_t* data, const index_t* indices,
+    const index_t* indptr, const int32_t* groups, Py_ssize_t K,
+    const double* U, const double* dm, const double* dv, double* G, double* room,
+) noexcept nogil:
+    cdef Py_ssize_t c = 0
+    while c < K:
+        if K - c >= 4 and QUAD == 4:
+            pullback_quad(
+                4, begin, end, data, indices, indptr, groups, K, U + c, dm + c, dv + c, G + c, room
+            )
+            c += 4
+        elif K - c == 3 and QUAD == 4:
+            pullback_quad(
+                3, begin, end, data, indices, indptr, groups, K, U + c, dm + c, dv + c, G + c, room
+            )
+            c += 3
+        elif K - c == 2 and QUAD == 4:
+            pullback_quad(
+                2, begin, end, data, indices, indptr, groups, K, U + c, dm + c, dv + c, G + c, room
+            )
+            c += 2
+        else:
+            pullback_one(begin, end, data, indices, indptr, groups, K, U + c, dm + c, dv + c, G + c, room)
+            c += 1
+
+
+def csr_line(
+    const value_t[::1] data, const index_t[::1] indices, const index_t[::1] indptr,
+    const int32_t[::1] groups, const double[::1] kappa,
+    const double[:, ::1] W, const double[:, ::1] P,
+    double[:, ::1] xp, double[:, ::1] vwp, double[:, ::1] vpp, double[:, ::1] room, int threads,
+):
+    """xp = X P; vwp, vpp = sum over groups of kappa*s(W)*s(P), kappa*s(P)*s(P). Room for 8 zeros a group."""
+    cdef Py_ssize_t t, K = W.shape[1]
+    for t in prange(threads, nogil=True, num_threads=threads, schedule="static"):
+        line_rows(
+            first_row(indptr, t, threads), first_row(indptr, t + 1, threads),
+            &data[0], &indices[0], &indptr[0], &groups[0], &kappa[0], K,
+            &W[0, 0], &P[0, 0], &xp[0, 0], &vwp[0, 0], &vpp[0, 0], &room[t, 0],
+        )
+
+
+def csr_pullback(
+    const value_t[::1] data, const index_t[::1] indices, const index_t[::1] indptr,
+    const int32_t[::1] groups, const double[:, ::1] U,
+    const double[:, ::1] dm, const double[:, ::1] dv, double[:, :, ::1] G, double[:, ::1] room,
+    int threads,
+):
+    """G[t] += the part of X'(dm + dv*s(U)), s that of each entry's group, of thread t's rows."""
+    cdef Py_ssize_t t, K = U.shape[1]
+    for t in prange(threads, nogil=True, num_threads=threads, schedule="static"):
+        pullback_rows(
+            first_row(indptr, t, threads), first_row(indptr, t + 1, threads),
+            &data[0], &indices[0], &indptr[0], &groups[0], K,
+            &U[0, 0], &dm[0, 0], &dv[0, 0], &G[t, 0, 0], &room[t, 0],
+        )
+
+
+def csr_sums(
+    const value_t[::1] data, const index_t[::1] indices, const index_t[::1] indptr,
+    Py_ssize_t begin, Py_ssize_t end, const int32_t[::1] groups,
+    const double[:, ::1] W, double[:, :, ::1] S,
+):
+    """S[i, g] += w_g . x_g of rows begin..end."""
+    cdef Py_ssize_t i, e, k, K = W.shape[1]
+    cdef double x
+    cdef const double* w
+    cdef double* s
+    with nogil:
+        for i in range(begin, end):
+            for e in range(indptr[i], indptr[i + 1]):
+                x = data[e]
+                w = &W[indices[e], 0]
+                s = &S[i - begin, groups[indices[e]], 0]
+                for k in range(K):
+                    s[k] += x * w[k]
+
+
+def csr_sums_back(
+    const value_t[::1] data, const index_t[::1] indices, const index_t[::1] indptr,
+    Py_ssize_t begin, Py_ssize_t end, const int32_t[::1] groups,
+    const double[:, :, ::1] D, double[:, ::1] G,
+):
+    """G += x_d * D[i, g(d)] of rows begin..end: the adjoint of `csr_sums`."""
+    cdef Py_ssize_t i, e, k, K = G.shape[1]
+    cdef double x
+    cdef const double* s
+    cdef double* g
+    with nogil:
+        for i in range(begin, end):
+            for e in range(indptr[i], indptr[i + 1]):
+                x = data[e]
+                s = &D[i - begin, groups[indices[e]], 0]
+                g = &G[indices[e], 0]
+                for k in range(K):
+                    g[k] += x * s[k]

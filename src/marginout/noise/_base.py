@@ -1,0 +1,177 @@
+"""What every noise model answers: :class:`Noise`, and the :class:`Moments` that training asks for."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class Moments(NamedTuple):
+    """E x̃ = scale·x (+ a constant, see :meth:`Noise.shift`) and Var x̃ = coefficient·(scale·x)**power,
+    one entry per feature.
+
+    Features are corrupted independently, or, where `groups` holds the number of every feature's
+    group (power 2), those of a group by one common factor: with M = X·diag(scale) a score has the
+    variance Σ_g coefficient_g (w_g·m_g)².
+    """
+
+    scale: Array
+    coefficient: Array
+    power: int
+    groups: NDArray[np.intp] | None = None
+
+
+class Noise(ABC):
+    """Base class of the noise models.
+
+    A subclass is a frozen dataclass whose fields are the parameters, each a number or
+    one number per feature, and answers the questions below.
+    """
+
+    #: Whether the model is defined for non-negative data only.
+    positive_only = False
+    #: Whether the model is defined for features of 0 and 1 only.
+    binary_only = False
+    #: Whether log_mgf(t, x) is affine in x: its sums over features are matrix products then.
+    affine_mgf = False
+
+    def mean(self, X: Any) -> Array:
+        """E x̃, entry by entry, of a dense array of shape (..., n_features)."""
+        X = np.asarray(X, dtype=np.float64)
+        return np.asarray(self.moments(X.shape[-1]).scale * X + self.shift(X.shape[-1]))
+
+    def var(self, X: Any) -> Array:
+        """Var x̃, entry by entry, of a dense array of shape (..., n_features)."""
+        X = np.asarray(X, dtype=np.float64)
+        scale, coefficient, power, _ = self.moments(X.shape[-1])
+        return np.asarray(coefficient * (scale * X) ** power)
+
+    @abstractmethod
+    def log_mgf(self, t: Any, x: Any) -> Array:
+        """log E exp(t·x̃), entry by entry; +inf where the expectation diverges."""
+
+    def tilted_mean(self, t: Any, x: Any) -> Array:
+        """The derivative of :meth:`log_mgf` in t: the mean of x̃ once its law is weighted by exp(t·x̃)."""
+        raise NotImplementedError(
+            f"{type(self).__name__} does not say what the derivative of its log-MGF is."
+        )
+
+    def survivors(self, n_features: int) -> tuple[Array, Array]:
+        """Deletion rate and survivors' factor of every feature, for noises that delete."""
+        raise ValueError(
+            f"noise={self!r} has no log-MGF that MCFClassifier's logistic and exponential losses can use: "
+            "choose loss='quadratic', or another noise."
+        )
+
+    def shift(self, n_features: int) -> Array:
+        """The part of E x̃ that does not depend on x, one number per feature."""
+        return np.zeros(n_features)
+
+    def bind(self, names: Iterable[Any] | None) -> Noise:
+        """This noise for features of these names: itself, unless its parameters speak of names."""
+        return self
+
+    def shares(self, n_features: int) -> Array:
+        """What part of an example dies with each feature; of length 0 or 1 in sum, see :mod:`marginout._missing`.
+
+        Where a share s of an example is missing, its survivors are multiplied by 1/(1 − s), so that scores
+        keep their size: what unbiased noise trains for. Features that never die under the noise
+        have no share, unless none ever does. All shares are 0 where survivors keep their values.
+        """
+        shares = self._shares(n_features)
+        return np.asarray(shares / (shares.sum() or 1.0))
+
+    def _shares(self, n_features: int) -> Array:
+        """Shares up to a factor."""
+        return np.ones(n_features)
+
+    def corrupt(self, X: Any, rng: Any = None) -> Any:
+        """A corrupted copy of X; `rng` is a NumPy generator, a seed or None.
+
+        Sparse data stay sparse (as CSR) unless the noise is additive, which leaves no zero.
+        """
+        generator = np.random.default_rng(rng)
+        if not sp.issparse(X):
+            X = np.asarray(X)
+        elif self._form()[2] == 0:
+            X = X.toarray()
+        else:
+            X = X.tocsr(copy=True)
+        if X.dtype.kind != "f":
+            X = X.astype(np.float64)
+        self.moments(X.shape[-1])  # for its check of the parameters' lengths
+        if not sp.issparse(X):
+            return self._corrupted(X, generator).astype(X.dtype, copy=False)
+        X.sum_duplicates()
+        X.data = self._corrupted(X, generator).astype(X.dtype, copy=False)
+        return X
+
+    def _corrupted(self, X: Any, rng: np.random.Generator) -> Any:
+        """The entries of a dense array, or the stored ones of CSR, corrupted."""
+        return self._sample(X.data, X.indices, rng) if sp.issparse(X) else self._sample(X, slice(None), rng)
+
+    def _sample(self, x: Any, columns: Any, rng: np.random.Generator) -> Any:
+        """Corrupted entries x, whose last axis stands for the given columns."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how to draw from it.")
+
+    @abstractmethod
+    def _form(self) -> tuple[Any, Any, int]:
+        """Scale, coefficient and power, before they are spread over the features."""
+
+    def moments(self, n_features: int) -> Moments:
+        """The :class:`Moments` of this noise on data with `n_features` features."""
+        for field in fields(self):  # type: ignore[arg-type]
+            value = np.asarray(getattr(self, field.name))
+            if value.ndim == 1 and len(value) != n_features:
+                raise ValueError(
+                    f"{type(self).__name__}({field.name}=...) has {len(value)} values but X has "
+                    f"{n_features} features: give one number, or one per feature."
+                )
+        scale, coefficient, power = self._form()
+        ones = np.ones(n_features)
+        return Moments(ones * scale, ones * coefficient, power)
+
+    def __reduce__(self) -> Any:
+        # Copies go through the constructor: frozen, checked and read-only like the original.
+        return type(self), tuple(getattr(self, f.name) for f in fields(self))  # type: ignore[arg-type]
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and all(
+            np.array_equal(getattr(self, f.name), getattr(other, f.name))
+            for f in fields(self)  # type: ignore[arg-type]
+        )
+
+    def __hash__(self) -> int:
+        values = (np.asarray(getattr(self, f.name)) for f in fields(self))  # type: ignore[arg-type]
+        return hash((type(self).__name__, *(v.tobytes() for v in values)))
+
+
+def set_parameter(noise: Noise, name: str, high: float, wanted: str, each: str = "feature") -> None:
+    """Replace a field by a float or a read-only vector inside [0, high), or explain."""
+    value = getattr(noise, name)
+    try:
+        given = np.asarray(value)
+        array = np.array(given if given.dtype.kind in "fiu" else np.nan, dtype=np.float64)
+        array += 0.0  # -0 becomes 0
+    except (TypeError, ValueError):
+        array = np.array(np.nan)
+    if array.ndim > 1 or array.size == 0 or not np.all((array >= 0) & (array < high)):
+        raise ValueError(
+            f"{type(noise).__name__}({name}={value!r}): {name} must be {wanted}, "
+            f"or one such number per {each}."
+        )
+    array.flags.writeable = False
+    object.__setattr__(noise, name, float(array) if array.ndim == 0 else array)
+
+
+def at(parameter: Any, columns: Any) -> Any:
+    """A parameter at some columns: itself when it is one number."""
+    return parameter if np.ndim(parameter) == 0 else parameter[columns]
