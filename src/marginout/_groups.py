@@ -107,7 +107,7 @@ def _by_label(labels: NDArray[Any], n_features: int) -> Groups:
             f"groups has shape {labels.shape} but X has {n_features} features: give the group of every "
             "feature, or a list of the features of every group."
         )
-    missing = np.flatnonzero([label is None or label != label for label in labels])
+    missing = np.flatnonzero((labels != labels) | np.equal(labels, None))
     if len(missing):
         raise ValueError(
             f"groups do not cover all features: that of feature {missing[0]} is {labels[missing[0]]!r}."

@@ -94,7 +94,7 @@ class GroupCsrDesign(GroupDesign, CsrDesign):
         out = np.empty((self.n, K)), np.empty((self.n, K)), np.empty((self.n, K))
         threads = self.threads(self.nnz * K)
         room = np.zeros((threads, 8 * self.sums.count))
-        _groups.csr_line(*self._csr, self.sums.groups, self.group_kappa, W, P, *out, room, threads)
+        _groups.csr_line(*self._csr, self.sums.groups, self.group_kappa, np.hstack([W, P]), *out, room, threads)
         return out
 
     def _pullback(self, W: Array, dm: Array, dv: Array) -> Array:

@@ -9,6 +9,7 @@ for the group's next entry to count. Otherwise as in ``_passes``.
 """
 from cython.parallel cimport prange
 from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memset
 
 cdef extern from "_simd.h":
     ctypedef void cloned_void
@@ -26,6 +27,10 @@ ctypedef fused index_t:
     int32_t
     int64_t
 
+
+cdef enum:
+    # Groups for every entry of a row up to which all places are looked at, one after the other.
+    WIDE = 4
 
 cdef double* ZEROS = [0.0, 0.0, 0.0, 0.0]
 
@@ -47,28 +52,42 @@ cdef Py_ssize_t first_row(const index_t[::1] indptr, Py_ssize_t part, Py_ssize_t
 
 cdef inline inlined_void line_one(
     Py_ssize_t begin, Py_ssize_t end, const value_t* data, const index_t* indices,
-    const index_t* indptr, const int32_t* groups, const double* kappa, Py_ssize_t K,
+    const index_t* indptr, const int32_t* groups, const double* kappa, Py_ssize_t count, Py_ssize_t K,
     const double* W, const double* P, double* xp, double* vwp, double* vpp, double* room,
 ) noexcept nogil:
     cdef Py_ssize_t i, e, at, g
-    cdef double x, u, a, b, d
+    cdef double x, u, w, p, s, t, a, b, d
     for i in range(begin, end):
         a = b = d = 0
         for e in range(indptr[i], indptr[i + 1]):
-            at = indices[e] * K
+            at = indices[e] * 2 * K
             g = 2 * groups[indices[e]]
             x = data[e]
-            u = x * P[at]
-            a += u
-            room[g] += x * W[at]
-            room[g + 1] += u
-        for e in range(indptr[i], indptr[i + 1]):
-            g = groups[indices[e]]
-            u = kappa[g] * room[2 * g + 1]
-            b += u * room[2 * g]
-            d += u * room[2 * g + 1]
-            room[2 * g] = 0
-            room[2 * g + 1] = 0
+            w = W[at]
+            p = P[at]
+            s = room[g] + x * w
+            t = room[g + 1] + x * p
+            room[g] = s
+            room[g + 1] = t
+        if count <= WIDE * (indptr[i + 1] - indptr[i]):
+            for g in range(count):
+                t = room[2 * g + 1]
+                u = kappa[g] * t
+                a += t
+                b += u * room[2 * g]
+                d += u * t
+            memset(room, 0, 2 * count * sizeof(double))
+        else:
+            for e in range(indptr[i], indptr[i + 1]):
+                g = groups[indices[e]]
+                s = room[2 * g]
+                t = room[2 * g + 1]
+                u = kappa[g] * t
+                a += t
+                b += u * s
+                d += u * t
+                room[2 * g] = 0
+                room[2 * g + 1] = 0
         xp[i * K] = a
         vwp[i * K] = b
         vpp[i * K] = d
@@ -76,7 +95,7 @@ cdef inline inlined_void line_one(
 
 cdef inline inlined_void line_quad(
     const int lanes, Py_ssize_t begin, Py_ssize_t end, const value_t* data, const index_t* indices,
-    const index_t* indptr, const int32_t* groups, const double* kappa, Py_ssize_t K,
+    const index_t* indptr, const int32_t* groups, const double* kappa, Py_ssize_t count, Py_ssize_t K,
     const double* W, const double* P, double* xp, double* vwp, double* vpp, double* room,
 ) noexcept nogil:
     """The same for up to four neighbouring problems."""
@@ -87,22 +106,34 @@ cdef inline inlined_void line_quad(
     for i in range(begin, end):
         a = b = d = zero
         for e in range(indptr[i], indptr[i + 1]):
-            at = indices[e] * K
+            at = indices[e] * 2 * K
             sums = room + 8 * groups[indices[e]]
             x = data[e]
-            p = x * load_quad(P + at, lanes)
-            a += p
-            store_quad(sums, 4, load_quad(sums, 4) + x * load_quad(W + at, lanes))
-            store_quad(sums + 4, 4, load_quad(sums + 4, 4) + p)
-        for e in range(indptr[i], indptr[i + 1]):
-            g = groups[indices[e]]
-            sums = room + 8 * g
-            p = load_quad(sums + 4, 4)
-            w = kappa[g] * p
-            b += w * load_quad(sums, 4)
-            d += w * p
-            store_quad(sums, 4, zero)
-            store_quad(sums + 4, 4, zero)
+            w = load_quad(sums, 4) + x * load_quad(W + at, lanes)
+            p = load_quad(sums + 4, 4) + x * load_quad(P + at, lanes)
+            store_quad(sums, 4, w)
+            store_quad(sums + 4, 4, p)
+        if count <= indptr[i + 1] - indptr[i]:
+            for g in range(count):
+                sums = room + 8 * g
+                p = load_quad(sums + 4, 4)
+                w = kappa[g] * p
+                a += p
+                b += w * load_quad(sums, 4)
+                d += w * p
+                store_quad(sums, 4, zero)
+                store_quad(sums + 4, 4, zero)
+        else:
+            for e in range(indptr[i], indptr[i + 1]):
+                g = groups[indices[e]]
+                sums = room + 8 * g
+                p = load_quad(sums + 4, 4)
+                w = kappa[g] * p
+                a += p
+                b += w * load_quad(sums, 4)
+                d += w * p
+                store_quad(sums, 4, zero)
+                store_quad(sums + 4, 4, zero)
         store_quad(xp + i * K, lanes, a)
         store_quad(vwp + i * K, lanes, b)
         store_quad(vpp + i * K, lanes, d)
@@ -110,33 +141,36 @@ cdef inline inlined_void line_quad(
 
 cdef cloned_void line_rows(
     Py_ssize_t begin, Py_ssize_t end, const value_t* data, const index_t* indices,
-    const index_t* indptr, const int32_t* groups, const double* kappa, Py_ssize_t K,
-    const double* W, const double* P, double* xp, double* vwp, double* vpp, double* room,
+    const index_t* indptr, const int32_t* groups, const double* kappa, Py_ssize_t count, Py_ssize_t K,
+    const double* WP, double* xp, double* vwp, double* vpp, double* room,
 ) noexcept nogil:
     # The compiler must know how many lanes there are.
     cdef Py_ssize_t c = 0
+    if K == 1:  # known to be neighbours: one load
+        line_one(begin, end, data, indices, indptr, groups, kappa, count, 1, WP, WP + 1, xp, vwp, vpp, room)
+        return
     while c < K:
         if K - c >= 4 and QUAD == 4:
             line_quad(
-                4, begin, end, data, indices, indptr, groups, kappa, K, W + c, P + c,
+                4, begin, end, data, indices, indptr, groups, kappa, count, K, WP + c, WP + K + c,
                 xp + c, vwp + c, vpp + c, room,
             )
             c += 4
         elif K - c == 3 and QUAD == 4:
             line_quad(
-                3, begin, end, data, indices, indptr, groups, kappa, K, W + c, P + c,
+                3, begin, end, data, indices, indptr, groups, kappa, count, K, WP + c, WP + K + c,
                 xp + c, vwp + c, vpp + c, room,
             )
             c += 3
         elif K - c == 2 and QUAD == 4:
             line_quad(
-                2, begin, end, data, indices, indptr, groups, kappa, K, W + c, P + c,
+                2, begin, end, data, indices, indptr, groups, kappa, count, K, WP + c, WP + K + c,
                 xp + c, vwp + c, vpp + c, room,
             )
             c += 2
         else:
             line_one(
-                begin, end, data, indices, indptr, groups, kappa, K, W + c, P + c,
+                begin, end, data, indices, indptr, groups, kappa, count, K, WP + c, WP + K + c,
                 xp + c, vwp + c, vpp + c, room,
             )
             c += 1
@@ -144,28 +178,35 @@ cdef cloned_void line_rows(
 
 cdef inline inlined_void pullback_one(
     Py_ssize_t begin, Py_ssize_t end, const value_t* data, const index_t* indices,
-    const index_t* indptr, const int32_t* groups, Py_ssize_t K, const double* U, const double* dm,
-    const double* dv, double* G, double* room,
+    const index_t* indptr, const int32_t* groups, Py_ssize_t count, Py_ssize_t K, const double* U,
+    const double* dm, const double* dv, double* G, double* room,
 ) noexcept nogil:
-    cdef Py_ssize_t i, e
+    cdef Py_ssize_t i, e, g
     cdef double m, v
     for i in range(begin, end):
         m = dm[i * K]
         v = dv[i * K]
         for e in range(indptr[i], indptr[i + 1]):
             room[groups[indices[e]]] += data[e] * U[indices[e] * K]
-        for e in range(indptr[i], indptr[i + 1]):
-            G[indices[e] * K] += data[e] * (m + v * room[groups[indices[e]]])
-        for e in range(indptr[i], indptr[i + 1]):
-            room[groups[indices[e]]] = 0
+        if count <= WIDE * (indptr[i + 1] - indptr[i]):
+            for g in range(count):
+                room[g] = m + v * room[g]
+            for e in range(indptr[i], indptr[i + 1]):
+                G[indices[e] * K] += data[e] * room[groups[indices[e]]]
+            memset(room, 0, count * sizeof(double))
+        else:
+            for e in range(indptr[i], indptr[i + 1]):
+                G[indices[e] * K] += data[e] * (m + v * room[groups[indices[e]]])
+            for e in range(indptr[i], indptr[i + 1]):
+                room[groups[indices[e]]] = 0
 
 
 cdef inline inlined_void pullback_quad(
     const int lanes, Py_ssize_t begin, Py_ssize_t end, const value_t* data, const index_t* indices,
-    const index_t* indptr, const int32_t* groups, Py_ssize_t K, const double* U, const double* dm,
-    const double* dv, double* G, double* room,
+    const index_t* indptr, const int32_t* groups, Py_ssize_t count, Py_ssize_t K, const double* U,
+    const double* dm, const double* dv, double* G, double* room,
 ) noexcept nogil:
-    cdef Py_ssize_t i, e, at
+    cdef Py_ssize_t i, e, at, g
     cdef double x
     cdef double* sums
     cdef quad m, v, zero = load_quad(ZEROS, 4)
@@ -178,55 +219,61 @@ cdef inline inlined_void pullback_quad(
             store_quad(sums, 4, load_quad(sums, 4) + x * load_quad(U + indices[e] * K, lanes))
         for e in range(indptr[i], indptr[i + 1]):
             at = indices[e] * K
+            sums = room + 4 * groups[indices[e]]
             x = data[e]
-            store_quad(
-                G + at, lanes,
-                load_quad(G + at, lanes) + x * (m + v * load_quad(room + 4 * groups[indices[e]], 4)),
-            )
-        for e in range(indptr[i], indptr[i + 1]):
-            store_quad(room + 4 * groups[indices[e]], 4, zero)
+            store_quad(G + at, lanes, load_quad(G + at, lanes) + x * (m + v * load_quad(sums, 4)))
+        if count <= indptr[i + 1] - indptr[i]:
+            memset(room, 0, 4 * count * sizeof(double))
+        else:
+            for e in range(indptr[i], indptr[i + 1]):
+                store_quad(room + 4 * groups[indices[e]], 4, zero)
 
 
 cdef cloned_void pullback_rows(
     Py_ssize_t begin, Py_ssize_t end, const value_t* data, const index_t* indices,
-    const index_t* indptr, const int32_t* groups, Py_ssize_t K,
+    const index_t* indptr, const int32_t* groups, Py_ssize_t count, Py_ssize_t K,
     const double* U, const double* dm, const double* dv, double* G, double* room,
 ) noexcept nogil:
     cdef Py_ssize_t c = 0
     while c < K:
         if K - c >= 4 and QUAD == 4:
             pullback_quad(
-                4, begin, end, data, indices, indptr, groups, K, U + c, dm + c, dv + c, G + c, room
+                4, begin, end, data, indices, indptr, groups, count, K, U + c, dm + c, dv + c, G + c, room
             )
             c += 4
         elif K - c == 3 and QUAD == 4:
             pullback_quad(
-                3, begin, end, data, indices, indptr, groups, K, U + c, dm + c, dv + c, G + c, room
+                3, begin, end, data, indices, indptr, groups, count, K, U + c, dm + c, dv + c, G + c, room
             )
             c += 3
         elif K - c == 2 and QUAD == 4:
             pullback_quad(
-                2, begin, end, data, indices, indptr, groups, K, U + c, dm + c, dv + c, G + c, room
+                2, begin, end, data, indices, indptr, groups, count, K, U + c, dm + c, dv + c, G + c, room
             )
             c += 2
         else:
-            pullback_one(begin, end, data, indices, indptr, groups, K, U + c, dm + c, dv + c, G + c, room)
+            pullback_one(
+                begin, end, data, indices, indptr, groups, count, K, U + c, dm + c, dv + c, G + c, room
+            )
             c += 1
 
 
 def csr_line(
     const value_t[::1] data, const index_t[::1] indices, const index_t[::1] indptr,
     const int32_t[::1] groups, const double[::1] kappa,
-    const double[:, ::1] W, const double[:, ::1] P,
+    const double[:, ::1] WP,
     double[:, ::1] xp, double[:, ::1] vwp, double[:, ::1] vpp, double[:, ::1] room, int threads,
 ):
-    """xp = X P; vwp, vpp = sum over groups of kappa*s(W)*s(P), kappa*s(P)*s(P). Room for 8 zeros a group."""
-    cdef Py_ssize_t t, K = W.shape[1]
+    """xp = X P; vwp, vpp = sum over groups of kappa*s(W)*s(P), kappa*s(P)*s(P), for W beside P.
+
+    There is room for 8 zeros a group.
+    """
+    cdef Py_ssize_t t, K = xp.shape[1]
     for t in prange(threads, nogil=True, num_threads=threads, schedule="static"):
         line_rows(
             first_row(indptr, t, threads), first_row(indptr, t + 1, threads),
-            &data[0], &indices[0], &indptr[0], &groups[0], &kappa[0], K,
-            &W[0, 0], &P[0, 0], &xp[0, 0], &vwp[0, 0], &vpp[0, 0], &room[t, 0],
+            &data[0], &indices[0], &indptr[0], &groups[0], &kappa[0],
+            kappa.shape[0], K, &WP[0, 0], &xp[0, 0], &vwp[0, 0], &vpp[0, 0], &room[t, 0],
         )
 
 
@@ -236,12 +283,15 @@ def csr_pullback(
     const double[:, ::1] dm, const double[:, ::1] dv, double[:, :, ::1] G, double[:, ::1] room,
     int threads,
 ):
-    """G[t] += the part of X'(dm + dv*s(U)), s that of each entry's group, of thread t's rows."""
-    cdef Py_ssize_t t, K = U.shape[1]
+    """G[t] += the part of X'(dm + dv*s(U)), s that of each entry's group, of thread t's rows.
+
+    There is room for 4 zeros a group.
+    """
+    cdef Py_ssize_t t, K = U.shape[1], count = room.shape[1] // 4
     for t in prange(threads, nogil=True, num_threads=threads, schedule="static"):
         pullback_rows(
             first_row(indptr, t, threads), first_row(indptr, t + 1, threads),
-            &data[0], &indices[0], &indptr[0], &groups[0], K,
+            &data[0], &indices[0], &indptr[0], &groups[0], count, K,
             &U[0, 0], &dm[0, 0], &dv[0, 0], &G[t, 0, 0], &room[t, 0],
         )
 

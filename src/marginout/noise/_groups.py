@@ -43,7 +43,11 @@ class GroupNoise(Noise):
 
     def numbers(self, n_features: int) -> NDArray[np.intp]:
         """The number of every feature's group."""
-        return resolve_groups(self.groups, n_features).numbers
+        known: NDArray[np.intp] | None = vars(self).get("_numbers")
+        if known is None or len(known) != n_features:
+            known = resolve_groups(self.groups, n_features).numbers
+            object.__setattr__(self, "_numbers", known)  # labels take longer to sort out than a pass over X
+        return known
 
     def marginal(self, n_features: int) -> Dropout | Deletion:
         """What happens to every feature, looked at alone."""
