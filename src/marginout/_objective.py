@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from marginout._design import Design
+from marginout._design import Design, Preconditioner
 from marginout._kernels import _plane
 from marginout.losses import Loss, Plane
 
@@ -166,13 +166,17 @@ class Objective:
         return np.asarray(self.weights * np.maximum(np.concatenate([jet.dmm for jet in jets]), 0.0))
 
     def curvature(self, point: Point) -> Array:
-        """The diagonal of the majoriser's matrix, (d, K): one pass over X.
-
-        Curvatures that hold only for steps shorter than the loss's grain are cut off.
-        """
-        gamma = np.minimum(self.majorizer(point), self.weights / self.loss.grain)
-        squares, variance = self.design.diagonal(gamma)
+        """The diagonal of the majoriser's matrix, (d, K): one pass over X."""
+        squares, variance = self.design.diagonal(self._lasting(point))
         return np.asarray(1.0 + squares + variance)
+
+    def preconditioner(self, point: Point) -> Preconditioner:
+        """What is like the majoriser's matrix, but quickly solved: about one pass over X."""
+        return self.design.preconditioner(self._lasting(point))
+
+    def _lasting(self, point: Point) -> Array:
+        """The majoriser's curvatures; those that hold only for steps below the loss's grain cut off."""
+        return np.minimum(self.majorizer(point), self.weights / self.loss.grain)
 
     def line(self, point: Point, P: Array | None) -> Line:
         """F along P from a point: one pass over X, now; none later. None: the offset alone."""

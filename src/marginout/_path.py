@@ -31,7 +31,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_X_y
 from threadpoolctl import ThreadpoolController
 
-from marginout._design import Design, make_design
+from marginout._design import Design, Preconditioner, make_design
 from marginout._objective import Array, Objective
 from marginout._validation import check_count, check_features, check_flag, check_real, check_sample_weight
 from marginout.estimators._base import TOL_UNIT, DropoutLinearModel, check_targets, encode
@@ -358,6 +358,9 @@ class SharedDesign:
     def diagonal(self, a: Array) -> tuple[Array, Array]:
         squares, variance = self.base.diagonal(a)
         return squares, self.factors * variance
+
+    def preconditioner(self, a: Array) -> Preconditioner:
+        return self.base.preconditioner(a, self.factors)
 
 
 class SharedObjective(Objective):

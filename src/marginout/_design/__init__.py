@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from marginout._design._groups import GroupCsrDesign, GroupDenseDesign, GroupSums
+from marginout._design._precondition import Preconditioner
 from marginout._design._storage import (
     BLOCK_ENTRIES,
     SERIAL_WORK,
@@ -29,6 +30,7 @@ __all__ = [
     "GroupCsrDesign",
     "GroupDenseDesign",
     "GroupSums",
+    "Preconditioner",
     "linear_scores",
     "make_design",
     "one_blas_thread",

@@ -10,6 +10,7 @@ a line of one number per group.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from functools import cached_property
 from typing import Any
 
@@ -17,11 +18,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from marginout._design._precondition import Blocks, Preconditioner
 from marginout._design._storage import CsrDesign, DenseDesign, Design
 from marginout._kernels import _groups
 from marginout.noise import Noise
 
 Array = NDArray[np.float64]
+
+#: Entries of X that every entry of the groups' blocks must be worth.
+BLOCK_WORTH = 8
 
 
 class GroupSums:
@@ -78,6 +83,24 @@ class GroupDesign(Design):
         self.sums = GroupSums(self.X, self.groups)
         self.group_kappa = np.array([self.coefficient[own[0]] for own in self.sums.members])
 
+    def preconditioner(self, a: Array, factors: Array | float = 1.0) -> Preconditioner:
+        if BLOCK_WORTH * sum(len(own) ** 2 for own in self.sums.members) > self.nnz:
+            return super().preconditioner(a, factors)
+        inverses = []
+        for own, kappa, block in zip(self.sums.members, self.group_kappa, self._blocks(a), strict=True):
+            heavier = np.broadcast_to(1.0 + kappa * np.asarray(factors), a.shape[1:])
+            block *= heavier[:, None, None] * (self.scale[own, None] * self.scale[own])
+            # Scaled to a unit diagonal, features of any size can be inverted together.
+            np.einsum("kii->ki", block)[...] += 1.0
+            unit = 1.0 / np.sqrt(np.einsum("kii->ki", block))
+            unit = unit[:, :, None] * unit[:, None, :]
+            inverses.append(unit * np.linalg.inv(unit * block + 1e-12 * np.eye(len(own))))
+        return Blocks(self.sums.members, inverses)
+
+    @abstractmethod
+    def _blocks(self, a: Array) -> list[Array]:
+        """X_gᵀdiag(a_k)X_g of every group, each (K, size, size)."""
+
     def _add_variance(self, gram: Array, a: Array) -> Array:
         # Within a group the variance is κ times the Gram matrix itself.
         gram *= self.scale[:, None] * self.scale
@@ -103,6 +126,27 @@ class GroupCsrDesign(GroupDesign, CsrDesign):
         room = np.zeros((len(parts), 4 * self.sums.count))
         _groups.csr_pullback(*self._csr, self.sums.groups, U, dm, dv, parts, room, len(parts))
         return self._sum(parts)
+
+    def _blocks(self, a: Array) -> list[Array]:
+        sizes = np.array([len(own) for own in self.sums.members], dtype=np.int32)
+        ends = np.cumsum(sizes.astype(np.int64) ** 2)
+        rank = np.empty(self.d, dtype=np.int32)
+        for own in self.sums.members:
+            rank[own] = np.arange(len(own))
+        K = a.shape[1]
+        threads = self.threads(self.nnz * K)
+        parts = np.zeros((threads, ends[-1], K))
+        first = np.full((threads, len(sizes)), -1, dtype=np.int64)
+        following = np.empty((threads, self.d), dtype=np.int64)
+        _groups.csr_blocks(
+            *self._csr, self.sums.groups, ends - sizes.astype(np.int64) ** 2, rank, sizes,
+            np.ascontiguousarray(a), parts, first, following, threads,
+        )  # fmt: skip
+        flat = np.split(self._sum(parts).T, ends[:-1], axis=1)
+        halves = [part.reshape(K, size, size) for part, size in zip(flat, sizes, strict=True)]
+        for half in halves:
+            np.einsum("kii->ki", half)[...] *= 0.5
+        return [half + half.transpose(0, 2, 1) for half in halves]
 
 
 class GroupDenseDesign(GroupDesign, DenseDesign):
@@ -139,3 +183,19 @@ class GroupDenseDesign(GroupDesign, DenseDesign):
         total = self._each_block(work, W.shape[1])
         assert total is not None
         return total
+
+    def _blocks(self, a: Array) -> list[Array]:
+        sizes = [len(own) for own in self.sums.members]
+        ends = np.cumsum(np.square(sizes))
+
+        def work(rows: slice, block: Array) -> Array:
+            parts = []
+            for own in self.sums.members:
+                columns = block[:, own]
+                parts.append((a[rows].T[:, None] * columns.T) @ columns)
+            return np.concatenate([part.reshape(a.shape[1], -1) for part in parts], axis=1)
+
+        total = self._each_block(work, a.shape[1])
+        assert total is not None
+        flat = np.split(total, ends[:-1], axis=1)
+        return [part.reshape(-1, size, size) for part, size in zip(flat, sizes, strict=True)]

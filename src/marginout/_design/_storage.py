@@ -30,6 +30,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
+from marginout._design._precondition import Diagonal, Preconditioner
 from marginout._kernels import _passes
 from marginout.noise import Noise
 
@@ -118,6 +119,11 @@ class Design(ABC):
             zero = np.zeros((self.d, a.shape[1]))
             return squares, self.coefficient[:, None] * self._pullback(zero, a, np.zeros_like(a))
         return squares, self.coefficient[:, None] * a.sum(axis=0)
+
+    def preconditioner(self, a: Array, factors: Array | float = 1.0) -> Preconditioner:
+        """About I + Mᵀdiag(a)M + Var for each of K problems, whose variances come times a factor."""
+        squares, variance = self.diagonal(a)
+        return Diagonal(1.0 + squares + factors * variance)
 
     @property
     @abstractmethod

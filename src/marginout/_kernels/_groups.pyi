@@ -52,3 +52,17 @@ def csr_sums_back(
     D: Array,
     G: Array,
 ) -> None: ...
+def csr_blocks(
+    data: Csr,
+    indices: Csr,
+    indptr: Csr,
+    groups: Groups,
+    corner: NDArray[np.int64],
+    rank: Groups,
+    sizes: Groups,
+    a: Array,
+    B: Array,
+    first: NDArray[np.int64],
+    following: NDArray[np.int64],
+    threads: int,
+) -> None: ...

@@ -334,3 +334,52 @@ def csr_sums_back(
                 g = &G[indices[e], 0]
                 for k in range(K):
                     g[k] += x * s[k]
+
+
+cdef cloned_void blocks_rows(
+    Py_ssize_t begin, Py_ssize_t end, const value_t* data, const index_t* indices,
+    const index_t* indptr, const int32_t* groups, const int64_t* corner, const int32_t* rank,
+    const int32_t* sizes, Py_ssize_t K, const double* a, double* B, int64_t* first, int64_t* following,
+) noexcept nogil:
+    cdef Py_ssize_t i, e, k, d, low
+    cdef int64_t f
+    cdef int32_t g
+    cdef double x
+    cdef double* b
+    for i in range(begin, end):
+        low = indptr[i]
+        for e in range(low, indptr[i + 1]):
+            d = indices[e]
+            g = groups[d]
+            following[e - low] = first[g]
+            first[g] = e - low
+            f = e - low
+            while f >= 0:  # this entry, and those of its group before it
+                x = data[e] * data[low + f]
+                b = B + (corner[g] + rank[d] * sizes[g] + rank[indices[low + f]]) * K
+                for k in range(K):
+                    b[k] += x * a[i * K + k]
+                f = following[f]
+        for e in range(low, indptr[i + 1]):
+            first[groups[indices[e]]] = -1
+
+
+def csr_blocks(
+    const value_t[::1] data, const index_t[::1] indices, const index_t[::1] indptr,
+    const int32_t[::1] groups, const int64_t[::1] corner, const int32_t[::1] rank,
+    const int32_t[::1] sizes, const double[:, ::1] a, double[:, :, ::1] B,
+    int64_t[:, ::1] first, int64_t[:, ::1] following, int threads,
+):
+    """B[t] += half of each group's block of X'diag(a)X, of thread t's rows.
+
+    A feature is the rank-th of its group; group g's block begins at corner g. Of an entry and its
+    mirror image one is filled, or both in parts: their sum counts. `first` holds -1 for every
+    group, and `following` has a place for every entry of a row.
+    """
+    cdef Py_ssize_t t, K = a.shape[1]
+    for t in prange(threads, nogil=True, num_threads=threads, schedule="static"):
+        blocks_rows(
+            first_row(indptr, t, threads), first_row(indptr, t + 1, threads),
+            &data[0], &indices[0], &indptr[0], &groups[0], &corner[0], &rank[0], &sizes[0], K,
+            &a[0, 0], &B[t, 0, 0], &first[t, 0], &following[t, 0],
+        )

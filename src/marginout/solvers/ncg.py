@@ -1,6 +1,6 @@
 """Nonlinear conjugate gradients on F, with an exact search over the step and the offset.
 
-Polak–Ribière directions, preconditioned by the diagonal of the IRLS majoriser. An
+Polak–Ribière directions, preconditioned by the diagonal (or blocks) of the IRLS majoriser. An
 iteration costs two passes over X, one to look along the direction and one to pull the
 derivatives back; the search in between costs O(n) a trial. The batch shrinks as its
 problems converge.
@@ -69,12 +69,13 @@ def _sprint(objective: Objective, W: Array, b: Array, progress: Progress) -> Non
 def _descend(objective: Objective, W: Array, b: Array, progress: Progress) -> None:
     precision = min(OFFSET * progress.tol, 1e-7)
     point = starting_point(objective, W, b, precision)
-    P = G_before = gs_before = D = np.empty(0)
+    P = G_before = gs_before = np.empty(0)
+    D = objective.preconditioner(point)
     for iteration in range(progress.max_iter + 1):
         G = objective.gradient(point)
-        if iteration % RENEW == 0:
-            D = objective.curvature(point)
-        S = G / D
+        if iteration and iteration % RENEW == 0:
+            D = objective.preconditioner(point)
+        S = D.solve(G)
         gs = dots(G, S)
         if not progress.record(iteration, point, progress.estimate(point, gs)):
             break
@@ -84,7 +85,8 @@ def _descend(objective: Objective, W: Array, b: Array, progress: Progress) -> No
             progress.keep(*certify(objective.select(done), point.select(done)), done)
             progress.active = progress.active[left]
             objective, point = objective.select(left), point.select(left)
-            G, D, S, P, G_before = (np.ascontiguousarray(a[:, left]) for a in (G, D, S, P, G_before))
+            G, S, P, G_before = (np.ascontiguousarray(a[:, left]) for a in (G, S, P, G_before))
+            D = D.select(left)
             gs, gs_before = gs[left], gs_before[left]
         if iteration == 0:
             P = -S
