@@ -27,6 +27,8 @@ Array = NDArray[np.float64]
 
 #: Entries of X that every entry of the groups' blocks must be worth.
 BLOCK_WORTH = 8
+#: Rows for every feature of a group that show how they go together; of more, every SPARSEST-th at least.
+SAMPLE, SPARSEST = 100, 8
 
 
 class GroupSums:
@@ -84,22 +86,28 @@ class GroupDesign(Design):
         self.group_kappa = np.array([self.coefficient[own[0]] for own in self.sums.members])
 
     def preconditioner(self, a: Array, factors: Array | float = 1.0) -> Preconditioner:
-        if BLOCK_WORTH * sum(len(own) ** 2 for own in self.sums.members) > self.nnz:
+        sizes = [len(own) for own in self.sums.members]
+        if BLOCK_WORTH * sum(size * size for size in sizes) > self.nnz:
             return super().preconditioner(a, factors)
+        step = min(max(1, self.n // (SAMPLE * max(sizes))), SPARSEST)
+        exact, _ = self.diagonal(a)
         inverses = []
-        for own, kappa, block in zip(self.sums.members, self.group_kappa, self._blocks(a), strict=True):
-            heavier = np.broadcast_to(1.0 + kappa * np.asarray(factors), a.shape[1:])
-            block *= heavier[:, None, None] * (self.scale[own, None] * self.scale[own])
+        for own, kappa, block in zip(self.sums.members, self.group_kappa, self._blocks(a, step), strict=True):
+            # How features go together is seen in a sample of the rows; how large they are, in all.
+            seen = np.einsum("kii->ki", block).copy()
+            unit = 1.0 / np.sqrt(np.where(seen > 0, seen, 1.0))
+            heavy = (1.0 + kappa * np.broadcast_to(factors, a.shape[1]))[:, None] * exact[own].T
+            part = np.sqrt(heavy / (1.0 + heavy)) * unit
+            block *= part[:, :, None] * part[:, None, :]
             # Scaled to a unit diagonal, features of any size can be inverted together.
-            np.einsum("kii->ki", block)[...] += 1.0
-            unit = 1.0 / np.sqrt(np.einsum("kii->ki", block))
-            unit = unit[:, :, None] * unit[:, None, :]
-            inverses.append(unit * np.linalg.inv(unit * block + 1e-12 * np.eye(len(own))))
+            np.einsum("kii->ki", block)[...] = 1.0 + 1e-12
+            size = 1.0 / np.sqrt(1.0 + heavy)
+            inverses.append(size[:, :, None] * np.linalg.inv(block) * size[:, None, :])
         return Blocks(self.sums.members, inverses)
 
     @abstractmethod
-    def _blocks(self, a: Array) -> list[Array]:
-        """X_gᵀdiag(a_k)X_g of every group, each (K, size, size)."""
+    def _blocks(self, a: Array, step: int) -> list[Array]:
+        """X_gᵀdiag(a_k)X_g of every group, each (K, size, size), over every step-th row."""
 
     def _add_variance(self, gram: Array, a: Array) -> Array:
         # Within a group the variance is κ times the Gram matrix itself.
@@ -127,20 +135,20 @@ class GroupCsrDesign(GroupDesign, CsrDesign):
         _groups.csr_pullback(*self._csr, self.sums.groups, U, dm, dv, parts, room, len(parts))
         return self._sum(parts)
 
-    def _blocks(self, a: Array) -> list[Array]:
+    def _blocks(self, a: Array, step: int) -> list[Array]:
         sizes = np.array([len(own) for own in self.sums.members], dtype=np.int32)
         ends = np.cumsum(sizes.astype(np.int64) ** 2)
         rank = np.empty(self.d, dtype=np.int32)
         for own in self.sums.members:
             rank[own] = np.arange(len(own))
         K = a.shape[1]
-        threads = self.threads(self.nnz * K)
+        threads = self.threads(self.nnz * K // step)
         parts = np.zeros((threads, ends[-1], K))
         first = np.full((threads, len(sizes)), -1, dtype=np.int64)
         following = np.empty((threads, self.d), dtype=np.int64)
         _groups.csr_blocks(
             *self._csr, self.sums.groups, ends - sizes.astype(np.int64) ** 2, rank, sizes,
-            np.ascontiguousarray(a), parts, first, following, threads,
+            np.ascontiguousarray(a), parts, first, following, step, threads,
         )  # fmt: skip
         flat = np.split(self._sum(parts).T, ends[:-1], axis=1)
         halves = [part.reshape(K, size, size) for part, size in zip(flat, sizes, strict=True)]
@@ -184,18 +192,10 @@ class GroupDenseDesign(GroupDesign, DenseDesign):
         assert total is not None
         return total
 
-    def _blocks(self, a: Array) -> list[Array]:
-        sizes = [len(own) for own in self.sums.members]
-        ends = np.cumsum(np.square(sizes))
-
-        def work(rows: slice, block: Array) -> Array:
-            parts = []
-            for own in self.sums.members:
-                columns = block[:, own]
-                parts.append((a[rows].T[:, None] * columns.T) @ columns)
-            return np.concatenate([part.reshape(a.shape[1], -1) for part in parts], axis=1)
-
-        total = self._each_block(work, a.shape[1])
-        assert total is not None
-        flat = np.split(total, ends[:-1], axis=1)
-        return [part.reshape(-1, size, size) for part, size in zip(flat, sizes, strict=True)]
+    def _blocks(self, a: Array, step: int) -> list[Array]:
+        X, a = self.X[::step], a[::step]
+        blocks = []
+        for own in self.sums.members:
+            columns = X[:, own].astype(np.float64, copy=False)
+            blocks.append(np.stack([columns.T @ (each[:, None] * columns) for each in a.T]))
+        return blocks

@@ -64,5 +64,6 @@ def csr_blocks(
     B: Array,
     first: NDArray[np.int64],
     following: NDArray[np.int64],
+    step: int,
     threads: int,
 ) -> None: ...

@@ -337,7 +337,7 @@ def csr_sums_back(
 
 
 cdef cloned_void blocks_rows(
-    Py_ssize_t begin, Py_ssize_t end, const value_t* data, const index_t* indices,
+    Py_ssize_t begin, Py_ssize_t end, Py_ssize_t step, const value_t* data, const index_t* indices,
     const index_t* indptr, const int32_t* groups, const int64_t* corner, const int32_t* rank,
     const int32_t* sizes, Py_ssize_t K, const double* a, double* B, int64_t* first, int64_t* following,
 ) noexcept nogil:
@@ -346,7 +346,8 @@ cdef cloned_void blocks_rows(
     cdef int32_t g
     cdef double x
     cdef double* b
-    for i in range(begin, end):
+    i = begin
+    while i < end:
         low = indptr[i]
         for e in range(low, indptr[i + 1]):
             d = indices[e]
@@ -362,15 +363,16 @@ cdef cloned_void blocks_rows(
                 f = following[f]
         for e in range(low, indptr[i + 1]):
             first[groups[indices[e]]] = -1
+        i += step
 
 
 def csr_blocks(
     const value_t[::1] data, const index_t[::1] indices, const index_t[::1] indptr,
     const int32_t[::1] groups, const int64_t[::1] corner, const int32_t[::1] rank,
     const int32_t[::1] sizes, const double[:, ::1] a, double[:, :, ::1] B,
-    int64_t[:, ::1] first, int64_t[:, ::1] following, int threads,
+    int64_t[:, ::1] first, int64_t[:, ::1] following, Py_ssize_t step, int threads,
 ):
-    """B[t] += half of each group's block of X'diag(a)X, of thread t's rows.
+    """B[t] += half of each group's block of X'diag(a)X, of every step-th of thread t's rows.
 
     A feature is the rank-th of its group; group g's block begins at corner g. Of an entry and its
     mirror image one is filled, or both in parts: their sum counts. `first` holds -1 for every
@@ -379,7 +381,7 @@ def csr_blocks(
     cdef Py_ssize_t t, K = a.shape[1]
     for t in prange(threads, nogil=True, num_threads=threads, schedule="static"):
         blocks_rows(
-            first_row(indptr, t, threads), first_row(indptr, t + 1, threads),
+            first_row(indptr, t, threads), first_row(indptr, t + 1, threads), step,
             &data[0], &indices[0], &indptr[0], &groups[0], &corner[0], &rank[0], &sizes[0], K,
             &a[0, 0], &B[t, 0, 0], &first[t, 0], &following[t, 0],
         )
