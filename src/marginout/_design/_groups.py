@@ -92,7 +92,9 @@ class GroupDesign(Design):
         step = min(max(1, self.n // (SAMPLE * max(sizes))), SPARSEST)
         exact, _ = self.diagonal(a)
         inverses = []
-        for own, kappa, block in zip(self.sums.members, self.group_kappa, self._blocks(a, step), strict=True):
+        for own, kappa, block in zip(
+            self.sums.members, self.group_kappa, self._group_grams(a, step), strict=True
+        ):
             # How features go together is seen in a sample of the rows; how large they are, in all.
             seen = np.einsum("kii->ki", block).copy()
             unit = 1.0 / np.sqrt(np.where(seen > 0, seen, 1.0))
@@ -105,8 +107,14 @@ class GroupDesign(Design):
             inverses.append(size[:, :, None] * np.linalg.inv(block) * size[:, None, :])
         return Blocks(self.sums.members, inverses)
 
+    def kernel(self, weights: Array) -> Array:
+        raise ValueError(
+            "Woodbury's identity needs a diagonal variance, but features are corrupted in groups: choose "
+            "another form of the step."
+        )
+
     @abstractmethod
-    def _blocks(self, a: Array, step: int) -> list[Array]:
+    def _group_grams(self, a: Array, step: int) -> list[Array]:
         """X_gᵀdiag(a_k)X_g of every group, each (K, size, size), over every step-th row."""
 
     def _add_variance(self, gram: Array, a: Array) -> Array:
@@ -125,7 +133,9 @@ class GroupCsrDesign(GroupDesign, CsrDesign):
         out = np.empty((self.n, K)), np.empty((self.n, K)), np.empty((self.n, K))
         threads = self.threads(self.nnz * K)
         room = np.zeros((threads, 8 * self.sums.count))
-        _groups.csr_line(*self._csr, self.sums.groups, self.group_kappa, np.hstack([W, P]), *out, room, threads)
+        _groups.csr_line(
+            *self._csr, self.sums.groups, self.group_kappa, np.hstack([W, P]), *out, room, threads
+        )
         return out
 
     def _pullback(self, W: Array, dm: Array, dv: Array) -> Array:
@@ -135,7 +145,7 @@ class GroupCsrDesign(GroupDesign, CsrDesign):
         _groups.csr_pullback(*self._csr, self.sums.groups, U, dm, dv, parts, room, len(parts))
         return self._sum(parts)
 
-    def _blocks(self, a: Array, step: int) -> list[Array]:
+    def _group_grams(self, a: Array, step: int) -> list[Array]:
         sizes = np.array([len(own) for own in self.sums.members], dtype=np.int32)
         ends = np.cumsum(sizes.astype(np.int64) ** 2)
         rank = np.empty(self.d, dtype=np.int32)
@@ -192,7 +202,7 @@ class GroupDenseDesign(GroupDesign, DenseDesign):
         assert total is not None
         return total
 
-    def _blocks(self, a: Array, step: int) -> list[Array]:
+    def _group_grams(self, a: Array, step: int) -> list[Array]:
         X, a = self.X[::step], a[::step]
         blocks = []
         for own in self.sums.members:
