@@ -7,11 +7,8 @@ from itertools import product
 
 import cvxpy as cp
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
-from sklearn.compose import ColumnTransformer
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from marginout import (
     DropoutLogisticRegression,
@@ -23,10 +20,9 @@ from marginout import (
     path,
 )
 from marginout._design import GroupCsrDesign, GroupDenseDesign, make_design
-from marginout._groups import resolve_groups
 from marginout._objective import Objective
 from marginout.losses import EpsilonInsensitive, Hinge, Quadratic, logistic
-from marginout.noise import Deletion, Dropout, GroupDeletion, GroupDropout, feature_groups, from_missing
+from marginout.noise import Deletion, Dropout, GroupDeletion, GroupDropout
 from marginout.solvers import irls, least_squares, ncg
 
 N, D, G = 40, 12, 4
@@ -194,7 +190,7 @@ def conic(X, y, noise, C, problem):
     scale = np.ones(G) if isinstance(noise, GroupDropout) else 1 - rate
     M = X * scale[GROUPS]
     w, b = cp.Variable(D), cp.Variable()
-    parts = [np.sqrt(r / (1 - r)) * (M[:, GROUPS == g] @ w[GROUPS == g]) for g, r in enumerate(rate)]
+    parts = [np.sqrt(r / (1 - r)) * (M[:, g == GROUPS] @ w[g == GROUPS]) for g, r in enumerate(rate)]
 
     def plus(z):
         return 0.5 * (z + cp.norm(cp.vstack([z, *parts]), axis=0))

@@ -32,7 +32,7 @@ def freeze_groups(groups: Any) -> Any:
             frozen = ()
     if not len(frozen):
         raise ValueError(
-            f"groups={groups!r} must be one label per feature, a list of lists of features, or a dict of them."
+            f"groups={groups!r} must be one label per feature, or a list or dict of lists of features."
         )
     for label, features in _named(frozen):
         if not features:
@@ -107,7 +107,7 @@ def _by_label(labels: NDArray[Any], n_features: int) -> Groups:
             f"groups has shape {labels.shape} but X has {n_features} features: give the group of every "
             "feature, or a list of the features of every group."
         )
-    missing = np.flatnonzero((labels != labels) | np.equal(labels, None))
+    missing = np.flatnonzero((labels != labels) | (labels == np.array(None)))
     if len(missing):
         raise ValueError(
             f"groups do not cover all features: that of feature {missing[0]} is {labels[missing[0]]!r}."

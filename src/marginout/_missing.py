@@ -27,7 +27,15 @@ OPTIONS = "error", "deleted"
 def has_missing(X: Any) -> bool:
     """Whether validated X, dense or CSR, holds NaN."""
     values = X.data if sp.issparse(X) else X
-    return bool(np.isnan(values.sum())) and bool(np.isnan(values).any())  # a sum takes no memory
+    with np.errstate(over="ignore", invalid="ignore"):  # a sum takes no memory
+        return bool(np.isnan(values.sum())) and bool(np.isnan(values).any())
+
+
+def without_nulls(X: Any) -> Any:
+    """X, with pandas' own nulls in columns of objects as NaN; scikit-learn knows all others."""
+    if hasattr(X, "iloc") and getattr(X, "ndim", 0) == 2 and any(kind == "object" for kind in X.dtypes):
+        return X.where(X.notna(), np.nan)
+    return X
 
 
 def delete_missing(X: Any, noise: Noise) -> Any:
@@ -37,7 +45,9 @@ def delete_missing(X: Any, noise: Noise) -> Any:
     shares = noise.shares(X.shape[1])
     if not sp.issparse(X):
         dead = np.isnan(X)
-        return np.where(dead, X.dtype.type(0), X) * _factors(dead @ shares, X.dtype)[:, None] ** (shares > 0)
+        kept = np.where(dead, X.dtype.type(0), X)
+        kept[:, shares > 0] *= _factors(dead @ shares, X.dtype)[:, None]
+        return kept
     dead = np.isnan(X.data)
     rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
     lost = np.bincount(rows[dead], shares[X.indices[dead]], X.shape[0])
@@ -46,7 +56,7 @@ def delete_missing(X: Any, noise: Noise) -> Any:
     return type(X)((kept, X.indices, X.indptr), shape=X.shape)
 
 
-def _factors(lost: NDArray[np.float64], dtype: Any) -> NDArray[Any]:
+def _factors(lost: NDArray[Any], dtype: Any) -> NDArray[Any]:
     """1/(1 − lost), and 1 where all is lost."""
     left = 1.0 - lost
     return np.where(left > 1e-9, 1.0 / np.where(left > 1e-9, left, 1.0), 1.0).astype(dtype)

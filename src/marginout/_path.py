@@ -32,6 +32,7 @@ from sklearn.utils.validation import check_X_y
 from threadpoolctl import ThreadpoolController
 
 from marginout._design import Design, Preconditioner, make_design
+from marginout._missing import delete_missing, has_missing, without_nulls
 from marginout._objective import Array, Objective
 from marginout._validation import check_count, check_features, check_flag, check_real, check_sample_weight
 from marginout.estimators._base import TOL_UNIT, DropoutLinearModel, check_targets, encode
@@ -93,6 +94,19 @@ class Problem:
     tol: float
     max_iter: int
     certified: bool  # whether gaps must be certificates
+
+    def __post_init__(self) -> None:
+        self._complete = not has_missing(self.X)
+        self._deleted: dict[bytes, Any] = {}
+
+    def deleted(self, noise: Noise) -> Any:
+        """X without what is missing, as the noise has it: one for all noises that agree."""
+        if self._complete:
+            return self.X
+        rule = noise.shares(self.X.shape[1]).tobytes()
+        if rule not in self._deleted:
+            self._deleted[rule] = delete_missing(self.X, noise)
+        return self._deleted[rule]
 
 
 @dataclass(frozen=True)
@@ -176,10 +190,19 @@ def path(
         raise TypeError(
             f"estimator={estimator!r} must be a DropoutSVC, a DropoutSVR or a DropoutLogisticRegression."
         )
-    X, y = check_X_y(X, y, accept_sparse="csr", dtype=[np.float64, np.float32], estimator=estimator)
+    names = getattr(X, "columns", None)
+    finite = "allow-nan" if estimator.missing == "deleted" else True
+    X, y = check_X_y(
+        without_nulls(X),
+        y,
+        accept_sparse="csr",
+        dtype=[np.float64, np.float32],
+        ensure_all_finite=finite,
+        estimator=estimator,
+    )
     weights = check_sample_weight(sample_weight, X)
     problem, classes, centre = pose(estimator, X, y, weights, [np.arange(len(y))])
-    noises, models = check_noises(noises, X)
+    noises, models = check_noises(noises, X, names)
     Cs = check_Cs(Cs, problem)
     shape = len(Cs), len(noises)
     K = problem.Y.shape[1]
@@ -200,7 +223,7 @@ def path(
 # --------------------------------------------------------------------------- the grid
 
 
-def check_noises(noises: Any, X: Any) -> tuple[list[Any], list[Noise]]:
+def check_noises(noises: Any, X: Any, names: Any = None) -> tuple[list[Any], list[Noise]]:
     """The noises of a grid as given, and the models they stand for, checked against X."""
     if isinstance(noises, (str, Noise)) or not isinstance(noises, Iterable):
         raise ValueError(
@@ -212,10 +235,10 @@ def check_noises(noises: Any, X: Any) -> tuple[list[Any], list[Noise]]:
     models = []
     for noise in given:
         try:
-            models.append(resolve(noise))
+            models.append(resolve(noise).bind(names))
         except ValueError as error:
             raise ValueError(f"noises={noises!r}: {error}") from None
-        check_features(X, models[-1])
+        check_features(delete_missing(X, models[-1]), models[-1])
         models[-1].moments(X.shape[1])  # for its check of the parameters' lengths
     return given, models
 
@@ -252,7 +275,8 @@ def smallest_C(problem: Problem) -> float:
     up, down = np.where(Y > 0, weights, 0.0), np.where(Y < 0, weights, 0.0)
     pulls = np.minimum(up.sum(axis=0), down.sum(axis=0))
     pull = pulls * (up / np.maximum(up.sum(axis=0), 1e-300) - down / np.maximum(down.sum(axis=0), 1e-300))
-    design = make_design(problem.X, resolve(0.0))
+    plain = resolve(0.0)
+    design = make_design(problem.deleted(plain), plain)
     g = design.pullback(np.zeros((design.d, Y.shape[1])), pull, np.zeros_like(pull))
     spread = float(design.apply(g).std(axis=0).max())
     if not 0 < spread < np.inf:
@@ -435,11 +459,11 @@ def _chains(problem: Problem, models: list[Noise]) -> list[Chain]:
     """
     kinds: dict[Any, tuple[Design, float, list[tuple[float, int]]]] = {}
     for j, model in enumerate(models):
-        design = make_design(problem.X, model)
+        design = make_design(problem.deleted(model), model)
         peak = float(design.coefficient.max()) or 1.0
         shape = (design.coefficient / peak).tobytes()
         together = None if design.groups is None else design.groups.tobytes()
-        key: Any = (design.power, design.scale.tobytes(), shape, together, design.noiseless)
+        key: Any = (id(design.X), design.power, design.scale.tobytes(), shape, together, design.noiseless)
         if problem.solver not in ("auto", "ncg"):
             key = j  # the other solvers ask a design for more than a factor can mend
         kinds.setdefault(key, (design, peak, []))[2].append((peak, j))

@@ -45,7 +45,9 @@ class GroupSums:
         size = rows.stop - rows.start
         S = np.zeros((size, self.count, W.shape[1]))
         if sp.issparse(self.X):
-            _groups.csr_sums(*self._csr, rows.start, rows.stop, self.groups, np.ascontiguousarray(W), S)
+            X, indices, indptr = self._csr
+            W = np.ascontiguousarray(W)
+            _groups.csr_sums(X, indices, indptr, rows.start, rows.stop, self.groups, W, S)
         else:
             self.block_forward(self.X[rows], W, S)
         return S
@@ -53,7 +55,9 @@ class GroupSums:
     def backward(self, rows: slice, D: Array, G: Array) -> None:
         """G += ∂/∂W of Σ D∘s."""
         if sp.issparse(self.X):
-            _groups.csr_sums_back(*self._csr, rows.start, rows.stop, self.groups, np.ascontiguousarray(D), G)
+            X, indices, indptr = self._csr
+            D = np.ascontiguousarray(D)
+            _groups.csr_sums_back(X, indices, indptr, rows.start, rows.stop, self.groups, D, G)
         else:
             self.block_backward(self.X[rows], D, G)
 
@@ -81,7 +85,7 @@ class GroupDesign(Design):
 
     def __init__(self, X: Any, noise: Noise) -> None:
         super().__init__(X, noise)
-        assert self.groups is not None and self.power == 2
+        assert self.groups is not None
         self.sums = GroupSums(self.X, self.groups)
         self.group_kappa = np.array([self.coefficient[own[0]] for own in self.sums.members])
 

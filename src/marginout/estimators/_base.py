@@ -16,6 +16,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from marginout._design import linear_scores, make_design
+from marginout._missing import OPTIONS as MISSING
+from marginout._missing import delete_missing, without_nulls
 from marginout._objective import Objective
 from marginout._validation import (
     check_count,
@@ -42,6 +44,8 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
 
     coef_: Array
     intercept_: Array
+    #: For models that have no such parameter.
+    missing = "error"
 
     @abstractmethod
     def _loss(self, Y: Array) -> Loss:
@@ -56,7 +60,7 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         Sets: known, coef_, intercept_, n_iter_, objective_, optimality_gap_,
         objective_history_, all of them at the end.
         """
-        noise = resolve(self.noise)
+        noise = self._noise()
         tol = check_real("tol", self.tol, above=0)
         max_iter = check_count("max_iter", self.max_iter, 1)
         verbose = check_count("verbose", self.verbose, 0)
@@ -64,7 +68,8 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         fit_intercept = check_flag("fit_intercept", self.fit_intercept)
         check_flag("warm_start", self.warm_start)
         shift = self._shift(noise, X.shape[1], fit_intercept)
-        objective = self._objective(check_features(X, noise), noise, Y, C * weights, fit_intercept)
+        X = check_features(self._without_missing(X), noise)
+        objective = self._objective(X, noise, Y, C * weights, fit_intercept)
         solve = self._solver(objective)
         task = FitTask(self, max_iter * Y.shape[1], X, y)
 
@@ -136,9 +141,38 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
                 setattr(self, name, value)
             raise
 
+    def _noise(self) -> Noise:
+        """The noise model that is trained under, for features of the names that X had."""
+        return resolve(self.noise).bind(getattr(self, "feature_names_in_", None))
+
+    def _validated(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+        """X, or X and y, as arrays of numbers; NaN are left in X where they mean something."""
+        missing = check_option("missing", self.missing, MISSING)
+        try:
+            return validate_data(
+                self,
+                without_nulls(X),
+                y,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                ensure_all_finite="allow-nan" if missing == "deleted" else True,
+                **options,
+            )
+        except ValueError as error:
+            if not str(error).startswith("Input X contains NaN"):
+                raise
+            raise ValueError(
+                f"Input X contains NaN. {type(self).__name__}(missing='deleted') takes them for features "
+                "that are dead; or fill them in, for instance with sklearn.impute.SimpleImputer."
+            ) from None
+
+    def _without_missing(self, X: Any) -> Any:
+        """Validated X with its NaN deleted."""
+        return delete_missing(X, self._noise()) if self.missing == "deleted" else X
+
     def _scores(self, X: Any) -> Array:
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = self._without_missing(self._validated(X, reset=False))
         scores = linear_scores(X, np.atleast_2d(self.coef_).T) + self.intercept_
         return np.asarray(scores[:, 0] if scores.shape[1] == 1 else scores)
 
@@ -160,6 +194,7 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = self._needs_positive()
+        tags.input_tags.allow_nan = self.missing == "deleted"
         return tags
 
 
@@ -207,7 +242,7 @@ class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[mi
         self : object
         """
         with self._untouched_on_failure():
-            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+            X, y = self._validated(X, y)
             check_classification_targets(y)
             weights = check_sample_weight(sample_weight, X)
             classes, labels, Y = encode(y, weights)
@@ -317,9 +352,7 @@ class DropoutRegressor(RegressorMixin, DropoutLinearModel):  # type: ignore[misc
         self : object
         """
         with self._untouched_on_failure():
-            X, y = validate_data(
-                self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=True
-            )
+            X, y = self._validated(X, y, y_numeric=True)
             weights = check_sample_weight(sample_weight, X)
             y = check_targets(y)
             # Targets are counted from their median, which the offset makes up for: y = 1e9 ± 1 is y = ±1.

@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from marginout._activations import ACTIVATIONS
 from marginout._design import linear_scores, make_design
 from marginout._latent import PROPAGATIONS, LatentObjective, Net
 from marginout._validation import check_count, check_features, check_flag, check_option, check_real
 from marginout.estimators._callbacks import FRAMES, FitTask
-from marginout.noise import resolve
 from marginout.solvers.latent import SOLVERS, LatentResult
 
 Array = NDArray[np.float64]
@@ -83,14 +82,14 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         Sets: known, hidden_coef_, hidden_intercept_, coef_, intercept_, n_iter_, objective_,
         objective_history_, all of them at the end.
         """
-        X, Y, weights = merge_examples(X, Y, weights)
+        X, Y, weights = merge_examples(self._without_missing(X), Y, weights)
         tol, max_iter = check_real("tol", self.tol, above=0), check_count("max_iter", self.max_iter, 1)
         verbose = check_count("verbose", self.verbose, 0)
         solver = check_option("solver", self.solver, ["auto", *SOLVERS])
         solve = SOLVERS["joint" if solver == "auto" else solver]
         objectives = self._objectives(X, Y, weights)
         # What the noise adds to every example's mean is part of the solvers' hidden offsets.
-        shift = self._shift(resolve(self.noise), X.shape[1], self.fit_intercept)
+        shift = self._shift(self._noise(), X.shape[1], self.fit_intercept)
         starts = self._starts(objectives, start, shift)
         task = FitTask(self, max_iter * len(objectives) * len(starts), X, y)
         nets = list(starts[0])
@@ -126,7 +125,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
 
     def _objectives(self, X: Any, Y: Array, weights: Array) -> list[LatentObjective]:
         """One objective for all outputs, or one for each that has a hidden layer of its own."""
-        noise = resolve(self.noise)
+        noise = self._noise()
         C = check_real("C", self.C, above=0)
         check_flag("warm_start", self.warm_start)
         if C * (weights.sum() / LARGEST_TOTAL) >= 1:
@@ -215,7 +214,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
 
     def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
-        return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return self._without_missing(self._validated(X, reset=False))
 
     def _scores(self, X: Any) -> Array:
         X = self._checked(X)

@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring, r2_score
 from sklearn.model_selection import check_cv
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, validate_data
+from sklearn.utils.validation import check_consistent_length
 
 from marginout._design import linear_scores
 from marginout._path import RATES, Part, Problem, check_Cs, check_noises, pose, walk
@@ -31,7 +31,7 @@ from marginout.estimators._base import DropoutLinearModel
 from marginout.estimators._callbacks import FRAMES, FitTask, with_callbacks
 from marginout.estimators.logistic import DropoutLogisticRegression
 from marginout.estimators.svm import DropoutSVC, DropoutSVR
-from marginout.noise import Noise
+from marginout.noise import Noise, resolve
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -90,30 +90,31 @@ class Search(DropoutLinearModel):
         """
         with self._untouched_on_failure():
             classify = is_classifier(self)
-            X, y = validate_data(
-                self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=not classify
-            )
+            X, y = self._validated(X, y, y_numeric=not classify)
             if classify:
                 check_classification_targets(y)
             weights = check_sample_weight(sample_weight, X)
             select = check_option("select", self.select, ["best", "one_se"])
             refit = check_flag("refit", self.refit)
             verbose = check_count("verbose", self.verbose, 0)
-            noises, models = check_noises(self.noises, X)
+            names = getattr(self, "feature_names_in_", None)
+            noises, models = check_noises(self.noises, X, names)
             strengths = _strengths(models, X.shape[1], select)
             folds = self._folds(X, y, groups)
             model = self._model(1.0, noises[0])
             loose = LOOSE if X.size > FEW else 1.0
             problem, classes, centre = pose(model, X, y, weights, [train for train, _ in folds], loose)
             Cs = check_Cs(self.Cs, problem)
-            score = Scorer(self.scoring, model, problem, X, y, sample_weight, folds, classes, centre)
+            score = Scorer(self.scoring, model, problem, X, y, sample_weight, folds, classes, centre, models)
             task = FitTask(self, len(folds) * len(Cs) * len(noises), X, y)
             outcome = _search(problem, Cs, models, score, self.n_jobs, verbose, task)
             if classes is not None:
                 self.classes_ = classes
             self._choose(outcome, Cs, noises, strengths)
             if refit:
-                self.best_estimator_ = self._model(self.C_, self.noise_).fit(X, y, sample_weight)
+                # X has lost its names: a noise that speaks of them must know them by now.
+                noise = self.noise_.bind(names) if isinstance(self.noise_, Noise) else self.noise_
+                self.best_estimator_ = self._model(self.C_, noise).fit(X, y, sample_weight)
                 for name in FITTED:
                     setattr(self, name, getattr(self.best_estimator_, name))
             task.end(lambda: {name: value for name, value in vars(self).items() if name.endswith("_")})
@@ -185,6 +186,9 @@ class Search(DropoutLinearModel):
                     GridEdgeWarning,
                     stacklevel=level + 1,
                 )
+
+    def _noise(self) -> Noise:
+        return resolve(self.noise_).bind(getattr(self, "feature_names_in_", None))
 
     def _scores(self, X: Any) -> Array:
         if hasattr(self, "scores_") and not hasattr(self, "coef_"):
@@ -286,7 +290,9 @@ class Scorer:
         folds: list[tuple[Rows, Rows]],
         classes: NDArray[Any] | None,
         centre: float,
+        models: list[Noise],
     ) -> None:
+        self._models = models
         self._scorer = None if scoring is None else check_scoring(model, scoring)
         self._model, self._problem, self._X, self._y = model, problem, X, y
         self._weights = None if sample_weight is None else check_sample_weight(sample_weight, X)
@@ -297,7 +303,9 @@ class Scorer:
     def __call__(self, parts: list[Part], W: Array, b: Array) -> list[float]:
         if self._scorer is not None:
             return [self._custom(part) for part in parts]
-        scores = linear_scores(self._problem.X, W) + (b + self._centre)
+        # The noises of a batch are of one kind, and agree on what is missing.
+        X = self._problem.deleted(self._models[parts[0].noise])
+        scores = linear_scores(X, W) + (b + self._centre)
         edges = np.cumsum([0] + [len(part.b) for part in parts])
         return [
             self._default(part, scores[self._tests[part.training], low:high])
@@ -322,7 +330,7 @@ class Scorer:
     def _custom(self, part: Part) -> float:
         """A scorer's verdict on a model made of the solution."""
         test = self._tests[part.training]
-        model = self._model.__class__(**self._model.get_params())
+        model = self._model.__class__(**{**self._model.get_params(), "noise": self._models[part.noise]})
         coef, intercept = part.W.T.copy(), part.b + self._centre
         if self._classes is None:
             model.coef_, model.intercept_ = coef[0], intercept
@@ -380,6 +388,11 @@ class DropoutSVCCV(Search, DropoutSVC):
         Whether to fit an offset.
     class_weight : dict, "balanced" or None, default=None
         As in :class:`DropoutSVC`; balanced in every training set by itself.
+    missing : {"error", "deleted"}, default="error"
+        What NaN or null in X means: an error, or a feature that is dead in this example. It adds
+        nothing to the score; where the noise is unbiased, a share s of dead features (of groups,
+        where the noise has groups) multiplies the others by 1/(1 − s), and under raw deletion they
+        stay as they are, in training and prediction alike. The offset is never touched.
     tol : float, default=1e-3
         Tolerance of the refit, see :class:`DropoutSVC`; the search of large data stops at
         twice that.
@@ -439,6 +452,7 @@ class DropoutSVCCV(Search, DropoutSVC):
         expectation: str = "bound",
         fit_intercept: bool = True,
         class_weight: Any = None,
+        missing: str = "error",
         tol: float = 1e-3,
         max_iter: int = 1000,
         verbose: int = 0,
@@ -454,6 +468,7 @@ class DropoutSVCCV(Search, DropoutSVC):
         self.expectation = expectation
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
+        self.missing = missing
         self.tol = tol
         self.max_iter = max_iter
         self.verbose = verbose
@@ -466,6 +481,7 @@ class DropoutSVCCV(Search, DropoutSVC):
             expectation=self.expectation,
             fit_intercept=self.fit_intercept,
             class_weight=self.class_weight,
+            missing=self.missing,
             tol=self.tol,
             max_iter=self.max_iter,
         )
@@ -507,6 +523,11 @@ class DropoutLogisticRegressionCV(Search, DropoutLogisticRegression):
         Whether to fit an offset.
     class_weight : dict, "balanced" or None, default=None
         As in :class:`DropoutLogisticRegression`; balanced in every training set by itself.
+    missing : {"error", "deleted"}, default="error"
+        What NaN or null in X means: an error, or a feature that is dead in this example. It adds
+        nothing to the score; where the noise is unbiased, a share s of dead features (of groups,
+        where the noise has groups) multiplies the others by 1/(1 − s), and under raw deletion they
+        stay as they are, in training and prediction alike. The offset is never touched.
     tol : float, default=1e-3
         Tolerance of the refit, see :class:`DropoutLogisticRegression`; the search of large data stops at
         twice that.
@@ -565,6 +586,7 @@ class DropoutLogisticRegressionCV(Search, DropoutLogisticRegression):
         expectation: str = "bound",
         fit_intercept: bool = True,
         class_weight: Any = None,
+        missing: str = "error",
         tol: float = 1e-3,
         max_iter: int = 1000,
         verbose: int = 0,
@@ -579,6 +601,7 @@ class DropoutLogisticRegressionCV(Search, DropoutLogisticRegression):
         self.expectation = expectation
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
+        self.missing = missing
         self.tol = tol
         self.max_iter = max_iter
         self.verbose = verbose
@@ -590,6 +613,7 @@ class DropoutLogisticRegressionCV(Search, DropoutLogisticRegression):
             expectation=self.expectation,
             fit_intercept=self.fit_intercept,
             class_weight=self.class_weight,
+            missing=self.missing,
             tol=self.tol,
             max_iter=self.max_iter,
         )
@@ -631,6 +655,11 @@ class DropoutSVRCV(Search, DropoutSVR):
         The paper's bound on the expected loss, or the expected loss of a normal score.
     fit_intercept : bool, default=True
         Whether to fit an offset.
+    missing : {"error", "deleted"}, default="error"
+        What NaN or null in X means: an error, or a feature that is dead in this example. It adds
+        nothing to the score; where the noise is unbiased, a share s of dead features (of groups,
+        where the noise has groups) multiplies the others by 1/(1 − s), and under raw deletion they
+        stay as they are, in training and prediction alike. The offset is never touched.
     tol : float, default=1e-3
         Tolerance of the refit, see :class:`DropoutSVR`; the search of large data stops at
         twice that.
@@ -688,6 +717,7 @@ class DropoutSVRCV(Search, DropoutSVR):
         epsilon: float = 0.1,
         expectation: str = "bound",
         fit_intercept: bool = True,
+        missing: str = "error",
         tol: float = 1e-3,
         max_iter: int = 1000,
         verbose: int = 0,
@@ -702,6 +732,7 @@ class DropoutSVRCV(Search, DropoutSVR):
         self.epsilon = epsilon
         self.expectation = expectation
         self.fit_intercept = fit_intercept
+        self.missing = missing
         self.tol = tol
         self.max_iter = max_iter
         self.verbose = verbose
@@ -713,6 +744,7 @@ class DropoutSVRCV(Search, DropoutSVR):
             epsilon=self.epsilon,
             expectation=self.expectation,
             fit_intercept=self.fit_intercept,
+            missing=self.missing,
             tol=self.tol,
             max_iter=self.max_iter,
         )

@@ -125,6 +125,7 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
         before = {name: vars(self)[name] for name in _SHAPE if name in vars(self)}
         try:
             X, y = self._validate(X, y)
+            noise = noise.bind(getattr(self, "feature_names_in_", None))
             X = check_features(X, noise)
             noise.moments(X.shape[1])  # for its check of the parameters' lengths
             params = self._route(params, method)

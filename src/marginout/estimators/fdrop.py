@@ -12,7 +12,7 @@ from sklearn.svm import LinearSVC
 from marginout._validation import check_count
 from marginout.estimators._base import DropoutClassifier
 from marginout.losses import Hinge, Loss
-from marginout.noise import Dropout, Noise
+from marginout.noise import Deletion, Noise
 from marginout.solvers import Solver, choose, fdrop
 
 Array = NDArray[np.float64]
@@ -44,6 +44,11 @@ class FeatureDeletionSVC(DropoutClassifier):
     class_weight : dict, "balanced" or None, default=None
         A dict multiplies each example's weight by that of its class. "balanced" gives
         both sides of every one-vs-rest problem the same total weight.
+    missing : {"error", "deleted"}, default="error"
+        What NaN or null in X means: an error, or a feature that is dead in this example. It adds
+        nothing to the score; where the noise is unbiased, a share s of dead features (of groups,
+        where the noise has groups) multiplies the others by 1/(1 − s), and under raw deletion they
+        stay as they are, in training and prediction alike. The offset is never touched.
     tol : float, default=1e-3
         The fit ends when the duality gap is at most tol/10 of the objective; small problems are
         solved better than that.
@@ -89,7 +94,7 @@ class FeatureDeletionSVC(DropoutClassifier):
     """
 
     #: Nothing is averaged over: the worst case is taken. The shared fit path asks.
-    noise = Dropout(0.0)
+    noise = Deletion(0.0)
     warm_start = False
 
     def __init__(
@@ -99,6 +104,7 @@ class FeatureDeletionSVC(DropoutClassifier):
         n_deletions: int = 1,
         fit_intercept: bool = True,
         class_weight: Any = None,
+        missing: str = "error",
         tol: float = 1e-3,
         max_iter: int = 10_000,
         verbose: int = 0,
@@ -107,6 +113,7 @@ class FeatureDeletionSVC(DropoutClassifier):
         self.n_deletions = n_deletions
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
+        self.missing = missing
         self.tol = tol
         self.max_iter = max_iter
         self.verbose = verbose

@@ -61,6 +61,11 @@ class LatentDropoutSVC(LatentModel, DropoutClassifier):
         A dict multiplies each example's weight by that of its class. "balanced" gives
         both sides of every one-vs-rest problem the same total weight; under heavy noise
         it keeps small classes from being given up.
+    missing : {"error", "deleted"}, default="error"
+        What NaN or null in X means: an error, or a feature that is dead in this example. It adds
+        nothing to the score; where the noise is unbiased, a share s of dead features (of groups,
+        where the noise has groups) multiplies the others by 1/(1 − s), and under raw deletion they
+        stay as they are, in training and prediction alike. The offset is never touched.
     solver : {"auto", "joint", "alternating"}, default="auto"
         "joint" is L-BFGS over all parameters, "alternating" the paper's coordinate descent:
         output weights in closed form, hidden weights by gradient steps. "auto" is "joint",
@@ -123,6 +128,7 @@ class LatentDropoutSVC(LatentModel, DropoutClassifier):
         fit_intercept: bool = True,
         shared: bool = True,
         class_weight: Any = None,
+        missing: str = "error",
         solver: str = "auto",
         n_init: int = 1,
         tol: float = 1e-3,
@@ -142,6 +148,7 @@ class LatentDropoutSVC(LatentModel, DropoutClassifier):
         self.fit_intercept = fit_intercept
         self.shared = shared
         self.class_weight = class_weight
+        self.missing = missing
         self.solver = solver
         self.n_init = n_init
         self.tol = tol
@@ -198,6 +205,11 @@ class LatentDropoutLogisticRegression(LatentModel, LogisticProbabilities, Dropou
         A dict multiplies each example's weight by that of its class. "balanced" gives
         both sides of every one-vs-rest problem the same total weight; under heavy noise
         it keeps small classes from being given up.
+    missing : {"error", "deleted"}, default="error"
+        What NaN or null in X means: an error, or a feature that is dead in this example. It adds
+        nothing to the score; where the noise is unbiased, a share s of dead features (of groups,
+        where the noise has groups) multiplies the others by 1/(1 − s), and under raw deletion they
+        stay as they are, in training and prediction alike. The offset is never touched.
     solver : {"auto", "joint", "alternating"}, default="auto"
         "joint" is L-BFGS over all parameters, "alternating" the paper's coordinate descent:
         output weights in closed form, hidden weights by gradient steps. "auto" is "joint",
@@ -259,6 +271,7 @@ class LatentDropoutLogisticRegression(LatentModel, LogisticProbabilities, Dropou
         fit_intercept: bool = True,
         shared: bool = True,
         class_weight: Any = None,
+        missing: str = "error",
         solver: str = "auto",
         n_init: int = 1,
         tol: float = 1e-3,
@@ -277,6 +290,7 @@ class LatentDropoutLogisticRegression(LatentModel, LogisticProbabilities, Dropou
         self.fit_intercept = fit_intercept
         self.shared = shared
         self.class_weight = class_weight
+        self.missing = missing
         self.solver = solver
         self.n_init = n_init
         self.tol = tol
@@ -325,6 +339,11 @@ class LatentDropoutSVR(LatentModel, DropoutRegressor):
         The paper's bound on the expected loss, or the expected loss of a normal score.
     fit_intercept : bool, default=True
         Whether to fit the offsets a and b.
+    missing : {"error", "deleted"}, default="error"
+        What NaN or null in X means: an error, or a feature that is dead in this example. It adds
+        nothing to the score; where the noise is unbiased, a share s of dead features (of groups,
+        where the noise has groups) multiplies the others by 1/(1 − s), and under raw deletion they
+        stay as they are, in training and prediction alike. The offset is never touched.
     solver : {"auto", "joint", "alternating"}, default="auto"
         "joint" is L-BFGS over all parameters, "alternating" the paper's coordinate descent:
         output weights in closed form, hidden weights by gradient steps. "auto" is "joint",
@@ -383,6 +402,7 @@ class LatentDropoutSVR(LatentModel, DropoutRegressor):
         propagation: str = "taylor",
         expectation: str = "bound",
         fit_intercept: bool = True,
+        missing: str = "error",
         solver: str = "auto",
         n_init: int = 1,
         tol: float = 1e-3,
@@ -400,6 +420,7 @@ class LatentDropoutSVR(LatentModel, DropoutRegressor):
         self.propagation = propagation
         self.expectation = expectation
         self.fit_intercept = fit_intercept
+        self.missing = missing
         self.solver = solver
         self.n_init = n_init
         self.tol = tol

@@ -82,6 +82,11 @@ class DropoutLogisticRegression(LogisticProbabilities, DropoutClassifier):
     class_weight : dict, "balanced" or None, default=None
         A dict multiplies each example's weight by that of its class. "balanced" gives
         both sides of every one-vs-rest problem the same total weight.
+    missing : {"error", "deleted"}, default="error"
+        What NaN or null in X means: an error, or a feature that is dead in this example. It adds
+        nothing to the score; where the noise is unbiased, a share s of dead features (of groups,
+        where the noise has groups) multiplies the others by 1/(1 − s), and under raw deletion they
+        stay as they are, in training and prediction alike. The offset is never touched.
     solver : {"auto", "irls", "lbfgs", "ncg"}, default="auto"
         "irls" is the paper's algorithm, "ncg" nonlinear conjugate gradients, "auto" the
         fastest. All reach the same optimum.
@@ -131,6 +136,7 @@ class DropoutLogisticRegression(LogisticProbabilities, DropoutClassifier):
         expectation: str = "bound",
         fit_intercept: bool = True,
         class_weight: Any = None,
+        missing: str = "error",
         solver: str = "auto",
         tol: float = 1e-3,
         max_iter: int = 1000,
@@ -142,6 +148,7 @@ class DropoutLogisticRegression(LogisticProbabilities, DropoutClassifier):
         self.expectation = expectation
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
+        self.missing = missing
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter

@@ -61,6 +61,11 @@ class MCFClassifier(DropoutClassifier):
     class_weight : dict, "balanced" or None, default=None
         A dict multiplies each example's weight by that of its class; "balanced" gives every
         class the same total weight.
+    missing : {"error", "deleted"}, default="error"
+        What NaN or null in X means: an error, or a feature that is dead in this example. It adds
+        nothing to the score; where the noise is unbiased, a share s of dead features (of groups,
+        where the noise has groups) multiplies the others by 1/(1 − s), and under raw deletion they
+        stay as they are, in training and prediction alike. The offset is never touched.
     tol : float, default=1e-3
         The fit ends when the objective is estimated to be within tol/10 (relative) of its
         minimum.
@@ -118,6 +123,7 @@ class MCFClassifier(DropoutClassifier):
         noise: Any = 0.5,
         fit_intercept: bool = True,
         class_weight: Any = None,
+        missing: str = "error",
         tol: float = 1e-3,
         max_iter: int = 1000,
         warm_start: bool = False,
@@ -128,6 +134,7 @@ class MCFClassifier(DropoutClassifier):
         self.noise = noise
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
+        self.missing = missing
         self.tol = tol
         self.max_iter = max_iter
         self.warm_start = warm_start
@@ -225,6 +232,11 @@ class MCFRegressor(DropoutRegressor):
         :mod:`marginout.noise`. Without noise this is ridge regression.
     fit_intercept : bool, default=True
         Whether to fit an offset.
+    missing : {"error", "deleted"}, default="error"
+        What NaN or null in X means: an error, or a feature that is dead in this example. It adds
+        nothing to the score; where the noise is unbiased, a share s of dead features (of groups,
+        where the noise has groups) multiplies the others by 1/(1 − s), and under raw deletion they
+        stay as they are, in training and prediction alike. The offset is never touched.
     tol : float, default=1e-3
         The fit ends when the objective is within tol/10 (relative) of its minimum.
     max_iter : int, default=1000
@@ -269,6 +281,7 @@ class MCFRegressor(DropoutRegressor):
         *,
         noise: Any = 0.5,
         fit_intercept: bool = True,
+        missing: str = "error",
         tol: float = 1e-3,
         max_iter: int = 1000,
         warm_start: bool = False,
@@ -277,6 +290,7 @@ class MCFRegressor(DropoutRegressor):
         self.C = C
         self.noise = noise
         self.fit_intercept = fit_intercept
+        self.missing = missing
         self.tol = tol
         self.max_iter = max_iter
         self.warm_start = warm_start

@@ -44,6 +44,11 @@ class DropoutSVC(DropoutClassifier):
         A dict multiplies each example's weight by that of its class. "balanced" gives
         both sides of every one-vs-rest problem the same total weight; under heavy noise
         it keeps small classes from being given up.
+    missing : {"error", "deleted"}, default="error"
+        What NaN or null in X means: an error, or a feature that is dead in this example. It adds
+        nothing to the score; where the noise is unbiased, a share s of dead features (of groups,
+        where the noise has groups) multiplies the others by 1/(1 − s), and under raw deletion they
+        stay as they are, in training and prediction alike. The offset is never touched.
     solver : {"auto", "irls", "lbfgs", "ncg"}, default="auto"
         "irls" is the paper's algorithm, "ncg" nonlinear conjugate gradients, "auto" the
         fastest. All reach the same optimum. Without noise the problem goes to dual
@@ -93,6 +98,7 @@ class DropoutSVC(DropoutClassifier):
         expectation: str = "bound",
         fit_intercept: bool = True,
         class_weight: Any = None,
+        missing: str = "error",
         solver: str = "auto",
         tol: float = 1e-3,
         max_iter: int = 1000,
@@ -105,6 +111,7 @@ class DropoutSVC(DropoutClassifier):
         self.expectation = expectation
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
+        self.missing = missing
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
@@ -145,6 +152,11 @@ class DropoutSVR(DropoutRegressor):
         The paper's bound on the expected loss, or the expected loss of a normal score.
     fit_intercept : bool, default=True
         Whether to fit an offset.
+    missing : {"error", "deleted"}, default="error"
+        What NaN or null in X means: an error, or a feature that is dead in this example. It adds
+        nothing to the score; where the noise is unbiased, a share s of dead features (of groups,
+        where the noise has groups) multiplies the others by 1/(1 − s), and under raw deletion they
+        stay as they are, in training and prediction alike. The offset is never touched.
     solver : {"auto", "irls", "lbfgs", "ncg"}, default="auto"
         "irls" is the paper's algorithm, "ncg" nonlinear conjugate gradients, "auto" the
         fastest. All reach the same optimum. Without noise the problem goes to dual
@@ -191,6 +203,7 @@ class DropoutSVR(DropoutRegressor):
         epsilon: float = 0.1,
         expectation: str = "bound",
         fit_intercept: bool = True,
+        missing: str = "error",
         solver: str = "auto",
         tol: float = 1e-3,
         max_iter: int = 1000,
@@ -202,6 +215,7 @@ class DropoutSVR(DropoutRegressor):
         self.epsilon = epsilon
         self.expectation = expectation
         self.fit_intercept = fit_intercept
+        self.missing = missing
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter

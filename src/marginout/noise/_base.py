@@ -80,7 +80,7 @@ class Noise(ABC):
         return self
 
     def shares(self, n_features: int) -> Array:
-        """What part of an example dies with each feature; of length 0 or 1 in sum, see :mod:`marginout._missing`.
+        """What part of an example dies with each feature: all of them sum to 1, or are 0.
 
         Where a share s of an example is missing, its survivors are multiplied by 1/(1 − s), so that scores
         keep their size: what unbiased noise trains for. Features that never die under the noise

@@ -92,7 +92,7 @@ class GroupNoise(Noise):
         return np.asarray((np.ones(numbers.max() + 1) * values)[numbers])
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._key() == other._key()  # type: ignore[attr-defined]
+        return type(self) is type(other) and self._key() == other._key()
 
     def __hash__(self) -> int:
         return hash(self._key())

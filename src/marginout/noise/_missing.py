@@ -60,6 +60,7 @@ def from_missing(X: Any, groups: Any = None) -> Noise:
 
 def _missing_counts(X: Any) -> tuple[int, Array]:
     """The number of rows, and in how many of them each feature is missing."""
+    dead: Any
     if sp.issparse(X):
         X = X.tocsr()
         dead = np.bincount(X.indices[np.isnan(X.data)], minlength=X.shape[1])
