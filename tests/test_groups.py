@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 from itertools import product
 
 import cvxpy as cp
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.compose import ColumnTransformer
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from marginout import (
     DropoutLogisticRegression,
@@ -16,13 +20,20 @@ from marginout import (
     DropoutSVCCV,
     DropoutSVR,
     GridEdgeWarning,
+    LatentDropoutSVC,
+    MCFClassifier,
     MCFRegressor,
     path,
 )
+from marginout._activations import ACTIVATIONS
 from marginout._design import GroupCsrDesign, GroupDenseDesign, make_design
+from marginout._groups import resolve_groups
+from marginout._latent import LatentObjective, Net
+from marginout._latent_blocks import block_class
+from marginout._mgf import Coding, MgfObjective
 from marginout._objective import Objective
 from marginout.losses import EpsilonInsensitive, Hinge, Quadratic, logistic
-from marginout.noise import Deletion, Dropout, GroupDeletion, GroupDropout
+from marginout.noise import Deletion, Dropout, GroupDeletion, GroupDropout, feature_groups
 from marginout.solvers import irls, least_squares, ncg
 
 N, D, G = 40, 12, 4
@@ -296,3 +307,164 @@ def test_path_and_search_share_designs():
         warnings.simplefilter("ignore", GridEdgeWarning)
         search.fit(X, y)
     assert search.noise_ in search.noises_
+
+
+# ------------------------------------------------------------------------------------------- other models
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("noise", NOISES, ids=["dropout", "deletion", "one rate"])
+@pytest.mark.parametrize("loss", ["logistic", "exponential"])
+def test_mgf_objectives_are_those_of_all_masks(loss, noise, storage):
+    """E exp(−y·score) by enumeration; gradients by differences; three classes for the joint loss."""
+    X, y = data()
+    three = loss == "logistic"
+    classes = (np.arange(N) % 3 if three else (y > 0) * 1).astype(np.int64)
+    K = 3 if three else 1
+    a = np.ones((3, 3)) if three else np.array([[1.0], [-1.0]])
+    design = make_design(storage(X), noise)
+    objective = MgfObjective(design, noise, Coding(classes, a, three), np.full(N, 0.5), loss, False)
+    W = 0.3 * np.random.default_rng(0).normal(size=(D, K))
+    point = objective.point(W, np.zeros(K))
+    total = 0.0
+    for n in range(N):
+        c = classes[n]
+        T = a[c] * W - W[:, [c]] if three else a[c] * W
+        expected = sum(p * np.exp((X[n] * factor) @ T) for p, factor in events(noise))
+        total += 0.5 * (np.log(expected.sum()) if three else expected[0])
+    assert point.value == pytest.approx(0.5 * (W**2).sum() + total, rel=1e-9)
+    G = objective.gradient(point)
+    for at in np.ndindex(D, K):
+        E = np.zeros((D, K))
+        E[at] = 1e-6
+        up, down = (objective.point(W + sign * E, np.zeros(K)).value for sign in (1, -1))
+        assert G[at] == pytest.approx((up - down) / 2e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "quadratic", "exponential"])
+def test_mcf_fits(loss):
+    """A certificate, for two classes and three."""
+    X, y = data(80)
+    for labels in (y, np.arange(80) % 3):
+        model = MCFClassifier(loss, C=0.1, noise=NOISES[1], tol=1e-5).fit(sp.csr_array(X), labels)
+        assert model.optimality_gap_ < 1e-3 * model.objective_
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("propagation", ["taylor", "gaussian"])
+@pytest.mark.parametrize("noise", NOISES[:2], ids=["dropout", "deletion"])
+def test_hidden_layer(noise, propagation, storage):
+    """The covariance of hidden inputs by enumeration, and gradients by differences."""
+    X, y = data()
+    rng = np.random.default_rng(0)
+    Y = np.column_stack([y, -y, np.roll(y, 1)]).astype(float)
+    design = make_design(storage(X), noise)
+    objective = LatentObjective(
+        design, ACTIVATIONS["tanh"], propagation, logistic("bound"), Y, np.full((N, 1), 0.3), 1.0, True
+    )
+    net = Net(0.4 * rng.normal(size=(D, 4)), rng.normal(size=4), rng.normal(size=(4, 3)), rng.normal(size=3))
+    pairs = list(events(noise))
+    for n in (0, 7):
+        inputs = np.array([(X[n] * factor) @ net.alpha for _, factor in pairs])
+        p = np.array([p for p, _ in pairs])
+        mean = p @ inputs
+        cov = (inputs - mean).T @ (p[:, None] * (inputs - mean))
+        alpha = objective._scaled(net.alpha)
+        block = block_class(design)(design, objective.kappa, slice(n, n + 1), alpha)
+        A, S = block.inputs(True)
+        np.testing.assert_allclose(A[0], mean, atol=1e-12)
+        np.testing.assert_allclose(S[0], np.diag(cov), atol=1e-12)
+        np.testing.assert_allclose(block.covariance()[0], cov, atol=1e-12)
+        u = rng.normal(size=4)
+        v, T = block.spread(u[None, None])
+        np.testing.assert_allclose(v[0, 0], u @ cov @ u)
+        np.testing.assert_allclose(T[0, 0], cov @ u, atol=1e-12)
+    _, gradient = objective.value_and_gradient(net)
+    x, g = net.pack(), gradient.pack()
+    for i in range(len(x)):
+        E = np.zeros_like(x)
+        E[i] = 1e-5
+        up, down = (objective.value(net.unpack(x + sign * E)) for sign in (1, -1))
+        assert g[i] == pytest.approx((up - down) / 2e-5, abs=2e-6, rel=1e-5)
+
+
+def test_latent_fit_under_group_noise():
+    X, y = data(80)
+    for solver in ("joint", "alternating"):
+        model = LatentDropoutSVC(3, noise=NOISES[0], random_state=0, solver=solver, max_iter=2000).fit(X, y)
+        assert np.isfinite(model.objective_)
+        assert model.score(X, y) > 0.6
+
+
+# ------------------------------------------------------------------------------------------- who is in which
+
+
+FRAME = pd.DataFrame({"age": [20.0, 30.0, 40.0], "job": ["a", "b", "a"], "town": ["x", "y", "z"]})
+
+
+def test_names_and_prefixes():
+    """A data frame's columns, and what a ColumnTransformer makes of them."""
+    names = ["age", "job_a", "job_b", "job"]
+    numbers, labels = resolve_groups({"who": "age", "what": ["job_"], "exact": "job"}, 4, names)
+    assert labels == ["who", "what", "exact"]
+    np.testing.assert_array_equal(numbers, [0, 1, 1, 2])
+    encoder = ColumnTransformer([("n", StandardScaler(), ["age"]), ("c", OneHotEncoder(), ["job", "town"])])
+    encoder.fit(FRAME)
+    groups = feature_groups(encoder, {"age": "n__age", "job": "c__job_", "town": "c__town_"})
+    assert groups.tolist() == ["age", "job", "job", "town", "town", "town"]
+    frame = pd.DataFrame(data()[0], columns=[f"a{i}" if i < 5 else f"b{i}" for i in range(D)])
+    named = DropoutSVC(noise=GroupDropout([["a"], ["b"]], 0.3)).fit(frame, data()[1])
+    numbered = DropoutSVC(noise=GroupDropout(np.arange(D) >= 5, 0.3)).fit(frame, data()[1])
+    np.testing.assert_array_equal(named.coef_, numbered.coef_)
+
+
+WRONG = [
+    (lambda: GroupDropout([[0, 1], [1, 2]]).moments(3), r"groups overlap: feature 1 is in groups 0 and 1"),
+    (lambda: GroupDropout([[0, 1]]).moments(3), "groups do not cover all features: 1 are in none"),
+    (lambda: GroupDropout([0, 1]).moments(3), r"groups has shape \(2,\) but X has 3 features"),
+    (
+        lambda: GroupDropout([["a"], ["b"]]).moments(3),
+        "names feature 'a'.* X has no names: give a data frame",
+    ),
+    (
+        lambda: GroupDropout([["a"], ["c"]]).bind(["a", "b"]),
+        r"groups\[1\] names feature 'c', which X does not",
+    ),
+    (lambda: GroupDropout({"s": [0, 7]}).moments(3), r"groups\['s'\] names feature 7, which X does not have"),
+    (lambda: GroupDropout([[0], []]), r"groups\[1\] is empty"),
+    (lambda: GroupDropout(3), "must be one label per feature, or a list"),
+    (lambda: GroupDropout([None, 1]).moments(2), "that of feature 0 is None"),
+    (lambda: GroupDropout([0, 1], 1.0), r"rate must be a number in \[0, 1\), or one such number per group"),
+    (lambda: GroupDropout([0, 1, 1], [0.1, 0.2, 0.3]), "rate=...\\) has 3 values but there are 2 groups"),
+]
+
+
+@pytest.mark.parametrize(("act", "match"), WRONG)
+def test_what_is_wrong_with_groups(act, match):
+    with pytest.raises(ValueError, match=match):
+        act()
+
+
+@pytest.mark.parametrize("noise", [*NOISES, GroupDeletion({"a": [0, 2], "b": 1}, [0.1, 0.2])])
+def test_noises_are_values(noise):
+    """Equal to copies, hashable, readable, frozen."""
+    copy = pickle.loads(pickle.dumps(noise))
+    assert copy == noise
+    assert hash(copy) == hash(noise)
+    assert noise != GroupDropout([0, 1])
+    assert repr(noise).startswith(type(noise).__name__ + "(groups=")
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("noise", NOISES[:2], ids=["dropout", "deletion"])
+def test_sampling_has_the_moments(noise, storage):
+    """Groups live or die as one, and their mean and variance are those stated."""
+    X = np.tile(np.arange(1.0, D + 1), (20_000, 1))
+    Z = noise.corrupt(storage(X), 0)
+    Z = Z.toarray() if sp.issparse(Z) else Z
+    for g in range(G):
+        alive = Z[:, g == GROUPS] != 0
+        assert np.all(alive == alive[:, :1])
+        assert alive[:, 0].mean() == pytest.approx(1 - RATES[g], abs=0.02)
+    np.testing.assert_allclose(Z.mean(axis=0), noise.mean(X[:1])[0], rtol=0.05)
+    np.testing.assert_allclose(Z.var(axis=0), noise.var(X[:1])[0], rtol=0.1, atol=1e-12)

@@ -34,6 +34,8 @@ def freeze_groups(groups: Any) -> Any:
         raise ValueError(
             f"groups={groups!r} must be one label per feature, or a list or dict of lists of features."
         )
+    if isinstance(frozen, np.ndarray):
+        _check_labels(frozen)
     for label, features in _named(frozen):
         if not features:
             raise ValueError(f"groups[{label!r}] is empty: a group needs at least one feature.")
@@ -101,16 +103,19 @@ def _named(groups: Any) -> list[tuple[Any, tuple[Any, ...]]]:
     return list(groups.items() if isinstance(groups, dict) else enumerate(groups))
 
 
+def _check_labels(labels: NDArray[Any]) -> None:
+    missing = np.flatnonzero((labels != labels) | (labels == np.array(None)))
+    if len(missing):
+        raise ValueError(
+            f"groups do not cover all features: that of feature {missing[0]} is {labels[missing[0]]!r}."
+        )
+
+
 def _by_label(labels: NDArray[Any], n_features: int) -> Groups:
     if labels.shape != (n_features,):
         raise ValueError(
             f"groups has shape {labels.shape} but X has {n_features} features: give the group of every "
             "feature, or a list of the features of every group."
-        )
-    missing = np.flatnonzero((labels != labels) | (labels == np.array(None)))
-    if len(missing):
-        raise ValueError(
-            f"groups do not cover all features: that of feature {missing[0]} is {labels[missing[0]]!r}."
         )
     distinct, numbers = np.unique(labels, return_inverse=True)
     return Groups(numbers, distinct.tolist())

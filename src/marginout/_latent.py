@@ -15,25 +15,23 @@ the slopes dm, dv of the loss, the gradient of Σ_n φ is
     dη = Σ_outputs 2 dv·w∘T        dA = (dm·w)∘η + dη∘∂η/∂A + dr∘∂r/∂A        dS alike
     dα = μᵀdA + 2 (V∘h)ᵀ(dv·u) + 2 α∘(VᵀdS)         dw = g·dm + 2 dv·η∘T + 2 w∘(r·dv)
 
-F is a sum over examples, so all of it is done for one block of rows at a time, which is read
-once: memory is O(block), no N×D×K and not even an N×D array is ever made. Additive noise has
-the same Σ for every example: it costs O(K²) an example and never touches X.
+F is a sum over examples, so all of it is done for one block of rows at a time (`_latent_blocks`),
+which is read once: memory is O(block), no N×D×K and not even an N×D array is ever made. Additive
+noise has the same Σ for every example: it costs O(K²) an example and never touches X.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from marginout._activations import Activation, Unit
 from marginout._design import Design, one_blas_thread, worker_threads
-from marginout._kernels import _latent
+from marginout._latent_blocks import Block, block_class
 from marginout._objective import ROUNDING
 from marginout.losses import Loss
 
@@ -64,98 +62,6 @@ class Net(NamedTuple):
         ends = np.cumsum([part.size for part in self])
         parts = np.split(x, ends[:-1])
         return Net(*(part.reshape(old.shape) for part, old in zip(parts, self, strict=True)))
-
-
-class Block(ABC):
-    """Some rows of X, and what the hidden layer asks of them; scales are in α already."""
-
-    def __init__(self, objective: LatentObjective, rows: slice, alpha: Array) -> None:
-        self.size, self.alpha = rows.stop - rows.start, alpha
-        self.kappa, self.square = objective.kappa, objective.design.power == 2
-
-    @abstractmethod
-    def inputs(self, variance: bool) -> tuple[Array, Array]:
-        """X α and, if wanted, V (α∘α), each (size, K)."""
-
-    @abstractmethod
-    def spread(self, U: Array) -> tuple[Array, Array]:
-        """v = Σ_d V_d h_d² (size, P) and T = αᵀ(V∘h) (size, P, K) for h = α u, U (size, P, K)."""
-
-    @abstractmethod
-    def pull(self, dA: Array, dS: Array | None, E: Array | None, G: Array) -> None:
-        """G += XᵀdA + (V∘h)ᵀE + α∘(VᵀdS), after :meth:`spread` where E is given."""
-
-    @abstractmethod
-    def covariance(self) -> Array:
-        """Σ = αᵀ diag(V) α of every row, (size, K, K)."""
-
-
-class DenseBlock(Block):
-    """Rows copied to float64, multiplied by BLAS."""
-
-    def __init__(self, objective: LatentObjective, rows: slice, alpha: Array) -> None:
-        super().__init__(objective, rows, alpha)
-        self._X = np.asarray(objective.design.X[rows], dtype=np.float64)
-        if objective.multiplicative:
-            self._V = self._X * self._X if self.square else self._X
-            self._V = self._V * self.kappa
-
-    def inputs(self, variance: bool) -> tuple[Array, Array]:
-        A = self._X @ self.alpha
-        return A, self._V @ (self.alpha * self.alpha) if variance else np.zeros_like(A)
-
-    def spread(self, U: Array) -> tuple[Array, Array]:
-        size, P, K = U.shape
-        H = (U.reshape(-1, K) @ self.alpha.T).reshape(size, P, -1)
-        self._Q = H * self._V[:, None]
-        v = np.einsum("npd,npd->np", H, self._Q)
-        return v, (self._Q.reshape(size * P, -1) @ self.alpha).reshape(size, P, K)
-
-    def pull(self, dA: Array, dS: Array | None, E: Array | None, G: Array) -> None:
-        G += self._X.T @ dA
-        if E is not None:
-            _, P, K = E.shape
-            G += self._Q.reshape(self.size * P, -1).T @ E.reshape(-1, K)
-        if dS is not None:
-            G += self.alpha * (self._V.T @ dS)
-
-    def covariance(self) -> Array:
-        return np.asarray((self._V[:, None] * self.alpha.T) @ self.alpha)
-
-
-class CsrBlock(Block):
-    """Rows of non-zeros, passed over by the compiled kernels."""
-
-    def __init__(self, objective: LatentObjective, rows: slice, alpha: Array) -> None:
-        super().__init__(objective, rows, alpha)
-        data, indices, indptr = objective.design.rows
-        self._rows = data, indices, indptr, rows.start, rows.stop, self.kappa, self.square
-        self._nnz = int(indptr[rows.stop] - indptr[rows.start])
-        self._none = np.zeros((1, 1)), np.zeros((1, 1, 1))
-
-    def inputs(self, variance: bool) -> tuple[Array, Array]:
-        A, S = (np.zeros((self.size, self.alpha.shape[1])) for _ in range(2))
-        _latent.csr_inputs(*self._rows, variance, self.alpha, A, S)
-        return A, S
-
-    def spread(self, U: Array) -> tuple[Array, Array]:
-        v, T = np.zeros(U.shape[:2]), np.zeros(U.shape)
-        self._Q = np.empty((max(self._nnz, 1), U.shape[1]))
-        _latent.csr_spread(*self._rows, self.alpha, np.ascontiguousarray(U), self._Q, v, T)
-        return v, T
-
-    def pull(self, dA: Array, dS: Array | None, E: Array | None, G: Array) -> None:
-        matrix, cube = self._none
-        Q, E_ = (self._Q, np.ascontiguousarray(E)) if E is not None else (matrix, cube)
-        dS_ = dA if dS is None else np.ascontiguousarray(dS)
-        wanted = E is not None, dS is not None
-        _latent.csr_pull(*self._rows, *wanted, self.alpha, np.ascontiguousarray(dA), dS_, Q, E_, G)
-
-    def covariance(self) -> Array:
-        K = self.alpha.shape[1]
-        S = np.zeros((self.size, K, K))
-        _latent.csr_covariance(*self._rows, self.alpha, S)
-        return S
 
 
 class _Sums:
@@ -419,10 +325,8 @@ class LatentObjective:
         result depends on the number of threads but never on their timing.
         """
         K, P = net.W.shape
-        sparse = sp.issparse(self.design.X)
-        width = self.design.nnz // self.design.n + 1 if sparse else self.design.d
-        make: Any = CsrBlock if sparse else DenseBlock
-        blocks = self._blocks(max(width * P, K * P, cubes if sparse else cubes and width * K))
+        make = block_class(self.design)
+        blocks = self._blocks(max(make.entries(self.design, K, P), cubes and make.entries(self.design, K, K)))
         if threads is None:
             threads = min(worker_threads(self.design.nnz * K * P), len(blocks))
 
@@ -430,7 +334,7 @@ class LatentObjective:
             sums = _Sums(net)
             with np.errstate(over="ignore", invalid="ignore"):  # too long a trial step; F tells
                 for rows in blocks[first::threads]:
-                    work(rows, make(self, rows, alpha), sums)
+                    work(rows, make(self.design, self.kappa, rows, alpha), sums)
             return sums
 
         if threads == 1:

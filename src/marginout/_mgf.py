@@ -1,6 +1,7 @@
 """The objectives that need all of a noisy score's law: MCF's exponential and logistic losses.
 
-With L_n(t) = Σ_d log E exp(t_d x̃_nd), a sum of log-MGFs, an example of class c has
+With L_n(t) = Σ_d log E exp(t_d x̃_nd), a sum of log-MGFs (over groups, where features are
+corrupted together), an example of class c has
 
     binary          t = a_c w                  exp(S) or log(1 + exp(S)),   S = L(t) + a_c b
     joint, K > 2    t_k = w_k − w_c            log Σ_k exp(S_k),            S_k = L(t_k) + b_k − b_c
@@ -23,9 +24,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
-from marginout._design import BLOCK_ENTRIES, Design, linear_scores, worker_threads
+from marginout._design import BLOCK_ENTRIES, Design, GroupSums, linear_scores, worker_threads
 from marginout._kernels import _mgf
-from marginout.noise import Noise
+from marginout.noise import Deletion, Noise
 
 Array = NDArray[np.float64]
 
@@ -78,6 +79,8 @@ def make_cumulants(X: Any, noise: Noise, coding: Coding) -> Cumulants:
     """The cumulants for validated X: CSR, or dense in any memory order."""
     if noise.affine_mgf:
         return AffineCumulants(X, noise, coding)
+    if noise.moments(X.shape[1]).groups is not None:
+        return GroupCumulants(X, noise, coding)
     kinds = None if coding.joint or not sp.issparse(X) else distinct_counts(X)
     if kinds is not None and 2 * len(kinds.columns) <= X.nnz:
         return CountCumulants(X, noise, coding, kinds)
@@ -234,6 +237,46 @@ class AffineCumulants(Cumulants):
             rows = np.flatnonzero(self.coding.classes == c)
             if rows.size:
                 yield c, np.array_split(rows, -(-rows.size // self._block))
+
+
+class GroupCumulants(Cumulants):
+    """Features that are deleted in groups: L = Σ_g log(q_g + (1 − q_g) exp(t_g·x_g)), x as it survives."""
+
+    def __init__(self, X: Any, noise: Noise, coding: Coding) -> None:
+        super().__init__(X, noise, coding)
+        groups = noise.moments(self.d).groups
+        assert groups is not None
+        self._sums = GroupSums(X, groups)
+        rate, self._factor = noise.survivors(self.d)
+        self._law = Deletion([rate[own[0]] for own in self._sums.members])
+
+    def forward(self, W: Array) -> Array:
+        S = np.empty((self.n, W.shape[1]))
+        for rows, Z in self._contrasts(W):
+            S[rows] = self._law.log_mgf(Z, 1.0).sum(axis=2)
+        return S
+
+    def backward(self, W: Array, R: Array) -> Array:
+        total, own = np.zeros_like(W, order="C"), self.coding.classes
+        for rows, Z in self._contrasts(W):
+            D = R[rows, :, None] * self._law.tilted_mean(Z, 1.0)
+            back = self.coding.a[own[rows], :, None] * D
+            if self.coding.joint:
+                back[np.arange(len(D)), own[rows]] -= D.sum(axis=1)
+            self._sums.backward(rows, back.transpose(0, 2, 1), total)
+        return self._factor[:, None] * total
+
+    def _contrasts(self, W: Array) -> Iterator[tuple[slice, Array]]:
+        """The groups' part in every contrast, (rows, K, G), some rows at a time."""
+        W, own = self._factor[:, None] * W, self.coding.classes
+        size = max(1, BLOCK_ENTRIES // (W.shape[1] * self._sums.count))
+        for i in range(0, self.n, size):
+            rows = slice(i, min(i + size, self.n))
+            Z = self._sums.forward(rows, W).transpose(0, 2, 1)
+            contrast = self.coding.a[own[rows], :, None] * Z
+            if self.coding.joint:
+                contrast -= Z[np.arange(len(Z)), own[rows]][:, None]
+            yield rows, contrast
 
 
 class Losses(NamedTuple):

@@ -19,7 +19,8 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from marginout._deletion import RandomDeletion, WordDeletion, WorstDeletion
-from marginout._tables import are_texts, group_numbers, is_frame, like, numbers_in
+from marginout._groups import resolve_groups
+from marginout._tables import are_texts, is_frame, like, names_of, numbers_in
 from marginout._validation import check_count, check_flag, check_option, make_generator
 from marginout.noise import Noise, resolve
 
@@ -54,7 +55,7 @@ def corrupt(X: Any, noise: Any = 0.5, random_state: Any = None) -> Any:
     >>> corrupt(np.ones((1, 5)), Deletion(0.5), random_state=0).shape
     (1, 5)
     """
-    model: Noise = resolve(noise)
+    model: Noise = resolve(noise).bind(names_of(X))
     values = numbers_in(X)
     if model.positive_only and values.size and values.min() < 0:
         raise ValueError(f"{model!r} noise needs X >= 0, but X holds {values.min():g}.")
@@ -151,9 +152,10 @@ def deletion_curve(
         deletes whole groups of features, each with that probability; "worst" deletes, for a linear model,
         the features of each example that hurt its score most: up to round(rate·m) of its m features
         that are not zero. The worst case needs no repeats.
-    groups : array-like of shape (n_features,), or list of lists of features
+    groups : array-like of shape (n_features,), or list or dict of lists of features
         For kind="groups": the group of every feature, or the features of every group, as
-        numbers, or as names where X is a data frame. Every feature is in exactly one.
+        numbers, or as names, or beginnings of names, where X is a data frame. Every feature is in
+        exactly one.
     rescale : bool, default=False
         Whether survivors are multiplied by 1/(1 − rate), so that a score's mean stays.
     scoring : str, callable or None, default=None
@@ -202,7 +204,9 @@ def deletion_curve(
     elif are_texts(Z):
         delete = WordDeletion(Z, kind, rescale)
     else:
-        delete = RandomDeletion(Z, group_numbers(groups, Z) if kind == "groups" else None)
+        delete = RandomDeletion(
+            Z, resolve_groups(groups, Z.shape[1], names_of(Z)).numbers if kind == "groups" else None
+        )
 
     def one(repeat: int) -> list[float]:
         draws = delete.draw(np.random.default_rng((seed, repeat)))

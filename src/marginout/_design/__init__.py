@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marginout._design._groups import GroupCsrDesign, GroupDenseDesign, GroupSums
+from marginout._design._groups import GroupCsrDesign, GroupDenseDesign, GroupDesign, GroupSums
 from marginout._design._precondition import Preconditioner
 from marginout._design._storage import (
     BLOCK_ENTRIES,
@@ -29,6 +29,7 @@ __all__ = [
     "Design",
     "GroupCsrDesign",
     "GroupDenseDesign",
+    "GroupDesign",
     "GroupSums",
     "Preconditioner",
     "linear_scores",

@@ -1,0 +1,164 @@
+"""What the hidden layer asks of some rows of X, for every way to store and to corrupt them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from marginout._design import Design, GroupDesign
+from marginout._kernels import _latent
+
+Array = NDArray[np.float64]
+
+
+class Block(ABC):
+    """Some rows of X, and what the hidden layer asks of them; scales are in α already."""
+
+    def __init__(self, design: Design, kappa: Array, rows: slice, alpha: Array) -> None:
+        self.size, self.alpha = rows.stop - rows.start, alpha
+        self.kappa, self.square = kappa, design.power == 2
+
+    @staticmethod
+    @abstractmethod
+    def entries(design: Design, K: int, P: int) -> int:
+        """Numbers that a row needs, about, for K units and P outputs."""
+
+    @abstractmethod
+    def inputs(self, variance: bool) -> tuple[Array, Array]:
+        """X α and, if wanted, V (α∘α), each (size, K)."""
+
+    @abstractmethod
+    def spread(self, U: Array) -> tuple[Array, Array]:
+        """v = Σ_d V_d h_d² (size, P) and T = αᵀ(V∘h) (size, P, K) for h = α u, U (size, P, K)."""
+
+    @abstractmethod
+    def pull(self, dA: Array, dS: Array | None, E: Array | None, G: Array) -> None:
+        """G += XᵀdA + (V∘h)ᵀE + α∘(VᵀdS), after :meth:`spread` where E is given."""
+
+    @abstractmethod
+    def covariance(self) -> Array:
+        """Σ = αᵀ diag(V) α of every row, (size, K, K)."""
+
+
+class DenseBlock(Block):
+    """Rows copied to float64, multiplied by BLAS."""
+
+    @staticmethod
+    def entries(design: Design, K: int, P: int) -> int:
+        return max(int(design.d), K) * P
+
+    def __init__(self, design: Design, kappa: Array, rows: slice, alpha: Array) -> None:
+        super().__init__(design, kappa, rows, alpha)
+        self._X = np.asarray(design.X[rows], dtype=np.float64)
+        if kappa.any():
+            self._V = self._X * self._X if self.square else self._X
+            self._V = self._V * self.kappa
+
+    def inputs(self, variance: bool) -> tuple[Array, Array]:
+        A = self._X @ self.alpha
+        return A, self._V @ (self.alpha * self.alpha) if variance else np.zeros_like(A)
+
+    def spread(self, U: Array) -> tuple[Array, Array]:
+        size, P, K = U.shape
+        H = (U.reshape(-1, K) @ self.alpha.T).reshape(size, P, -1)
+        self._Q = H * self._V[:, None]
+        v = np.einsum("npd,npd->np", H, self._Q)
+        return v, (self._Q.reshape(size * P, -1) @ self.alpha).reshape(size, P, K)
+
+    def pull(self, dA: Array, dS: Array | None, E: Array | None, G: Array) -> None:
+        G += self._X.T @ dA
+        if E is not None:
+            _, P, K = E.shape
+            G += self._Q.reshape(self.size * P, -1).T @ E.reshape(-1, K)
+        if dS is not None:
+            G += self.alpha * (self._V.T @ dS)
+
+    def covariance(self) -> Array:
+        return np.asarray((self._V[:, None] * self.alpha.T) @ self.alpha)
+
+
+class CsrBlock(Block):
+    """Rows of non-zeros, passed over by the compiled kernels."""
+
+    @staticmethod
+    def entries(design: Design, K: int, P: int) -> int:
+        return max(int(design.nnz) // int(design.n) + 1, K) * P
+
+    def __init__(self, design: Design, kappa: Array, rows: slice, alpha: Array) -> None:
+        super().__init__(design, kappa, rows, alpha)
+        data, indices, indptr = design.rows
+        self._rows = data, indices, indptr, rows.start, rows.stop, self.kappa, self.square
+        self._nnz = int(indptr[rows.stop] - indptr[rows.start])
+        self._none = np.zeros((1, 1)), np.zeros((1, 1, 1))
+
+    def inputs(self, variance: bool) -> tuple[Array, Array]:
+        A, S = (np.zeros((self.size, self.alpha.shape[1])) for _ in range(2))
+        _latent.csr_inputs(*self._rows, variance, self.alpha, A, S)
+        return A, S
+
+    def spread(self, U: Array) -> tuple[Array, Array]:
+        v, T = np.zeros(U.shape[:2]), np.zeros(U.shape)
+        self._Q = np.empty((max(self._nnz, 1), U.shape[1]))
+        _latent.csr_spread(*self._rows, self.alpha, np.ascontiguousarray(U), self._Q, v, T)
+        return v, T
+
+    def pull(self, dA: Array, dS: Array | None, E: Array | None, G: Array) -> None:
+        matrix, cube = self._none
+        Q, E_ = (self._Q, np.ascontiguousarray(E)) if E is not None else (matrix, cube)
+        dS_ = dA if dS is None else np.ascontiguousarray(dS)
+        wanted = E is not None, dS is not None
+        _latent.csr_pull(*self._rows, *wanted, self.alpha, np.ascontiguousarray(dA), dS_, Q, E_, G)
+
+    def covariance(self) -> Array:
+        K = self.alpha.shape[1]
+        S = np.zeros((self.size, K, K))
+        _latent.csr_covariance(*self._rows, self.alpha, S)
+        return S
+
+
+class GroupBlock(Block):
+    """Rows whose features are corrupted in groups: Z = α_g·x_g of every group stands for the features.
+
+    v = Σ_g κ_g (z_g·u)², T = Σ_g κ_g (z_g·u) z_g, and a unit's own variance is Σ_g κ_g z_g².
+    """
+
+    @staticmethod
+    def entries(design: Design, K: int, P: int) -> int:
+        assert isinstance(design, GroupDesign)
+        return design.sums.count * (K + P)
+
+    def __init__(self, design: Design, kappa: Array, rows: slice, alpha: Array) -> None:
+        super().__init__(design, kappa, rows, alpha)
+        assert isinstance(design, GroupDesign)
+        self._sums, self._rows, self._kappa = design.sums, rows, design.group_kappa[:, None]
+        self._Z = design.sums.forward(rows, alpha)
+
+    def inputs(self, variance: bool) -> tuple[Array, Array]:
+        A = self._Z.sum(axis=1)
+        return A, (self._kappa * self._Z**2).sum(axis=1) if variance else np.zeros_like(A)
+
+    def spread(self, U: Array) -> tuple[Array, Array]:
+        s = self._Z @ U.transpose(0, 2, 1)
+        self._Q = self._kappa * s
+        return np.einsum("ngp,ngp->np", self._Q, s), self._Q.transpose(0, 2, 1) @ self._Z
+
+    def pull(self, dA: Array, dS: Array | None, E: Array | None, G: Array) -> None:
+        D = np.repeat(dA[:, None], self._sums.count, axis=1)
+        if E is not None:
+            D += self._Q @ E
+        if dS is not None:
+            D += self._kappa * self._Z * dS[:, None]
+        self._sums.backward(self._rows, D, G)
+
+    def covariance(self) -> Array:
+        return np.asarray((self._kappa * self._Z).transpose(0, 2, 1) @ self._Z)
+
+
+def block_class(design: Design) -> type[Block]:
+    """The blocks that suit a design."""
+    if isinstance(design, GroupDesign):
+        return GroupBlock
+    return CsrBlock if sp.issparse(design.X) else DenseBlock
