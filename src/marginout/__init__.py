@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from marginout.estimators.svm import DropoutSVC, DropoutSVR
     from marginout.plotting import (
         DeletionCurveDisplay,
+        GroupImpactDisplay,
         HiddenUnitsDisplay,
         PathDisplay,
         ValidationMapDisplay,
@@ -43,6 +44,7 @@ __all__ = [
     "ExplicitCorruptionRegressor",
     "FeatureDeletionSVC",
     "GridEdgeWarning",
+    "GroupImpactDisplay",
     "HiddenUnitsDisplay",
     "LatentDropoutLogisticRegression",
     "LatentDropoutSVC",
@@ -69,7 +71,13 @@ _HOMES = {
     "estimators.logistic": ["DropoutLogisticRegression"],
     "estimators.mcf": ["MCFClassifier", "MCFRegressor"],
     "estimators.svm": ["DropoutSVC", "DropoutSVR"],
-    "plotting": ["DeletionCurveDisplay", "HiddenUnitsDisplay", "PathDisplay", "ValidationMapDisplay"],
+    "plotting": [
+        "DeletionCurveDisplay",
+        "GroupImpactDisplay",
+        "HiddenUnitsDisplay",
+        "PathDisplay",
+        "ValidationMapDisplay",
+    ],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = {"estimators", "losses", "noise", "plotting", "robustness", "solvers"}

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass
+from itertools import combinations
+from numbers import Real
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring
@@ -26,7 +29,7 @@ from marginout.noise import Noise, resolve
 
 Array = NDArray[np.float64]
 
-__all__ = ["DeletionCurve", "corrupt", "deletion_curve"]
+__all__ = ["DeletionCurve", "GroupImpact", "corrupt", "deletion_curve", "group_impact"]
 
 KINDS = "random", "worst", "groups"
 
@@ -214,17 +217,198 @@ def deletion_curve(
         return [float(scorer(model, draws(q, f), y)) for q, f in zip(rates, factors, strict=True)]
 
     scores = Parallel(n_jobs=n_jobs)(delayed(one)(repeat) for repeat in range(n_repeats))
-    name = scoring if isinstance(scoring, str) else getattr(scoring, "__name__", None)
-    default = "accuracy" if is_classifier(estimator) else "R²"
-    final = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
     return DeletionCurve(
         rates,
         np.array(scores).T,
         kind,
         rescale,
-        type(final).__name__,
-        name or ("score" if scoring else default),
+        _estimator_name(estimator),
+        _score_name(estimator, scoring),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class GroupImpact:
+    """What losing groups of features costs a fixed model. Prints as a table, the costliest first.
+
+    Attributes
+    ----------
+    labels : list of length n_groups
+    score : float
+        Of the model on complete data.
+    costs : array of shape (n_groups,)
+        By how much the score falls without each group.
+    pairs : array of shape (n_pairs, 2)
+        Numbers of the groups that were also lost together.
+    pair_costs : array of shape (n_pairs,)
+    estimator_name, score_name : str
+    """
+
+    labels: list[Any]
+    score: float
+    costs: Array
+    pairs: NDArray[np.intp]
+    pair_costs: Array
+    estimator_name: str
+    score_name: str
+
+    @property
+    def order(self) -> NDArray[np.intp]:
+        """The groups, the costliest first."""
+        return np.argsort(-self.costs, kind="stable")
+
+    def worst_partners(self) -> dict[int, tuple[int, float]]:
+        """For every group in a pair: the partner whose loss on top of it costs most, and the pair's cost."""
+        worst: dict[int, tuple[int, float]] = {}
+        for (i, j), cost in zip(self.pairs.tolist(), self.pair_costs.tolist(), strict=True):
+            for one, other in ((i, j), (j, i)):
+                if one not in worst or cost > worst[one][1]:
+                    worst[one] = other, cost
+        return worst
+
+    def to_frame(self) -> Any:
+        """A pandas data frame with one row per loss, groups and pairs: lost, with, cost, score."""
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError("to_frame needs pandas: pip install pandas.") from None
+        first = [*self.order.tolist(), *self.pairs[:, 0].tolist()]
+        second = [None] * len(self.costs) + self.pairs[:, 1].tolist()
+        costs = np.concatenate([self.costs[self.order], self.pair_costs])
+        return pandas.DataFrame(
+            {
+                "lost": [self.labels[g] for g in first],
+                "with": [None if g is None else self.labels[g] for g in second],
+                "cost": costs,
+                "score": self.score - costs,
+            }
+        )
+
+    def __str__(self) -> str:
+        head = f"{self.estimator_name}: {self.score_name} {self.score:.4f}; what is lost without a group"
+        worst = self.worst_partners()
+        width = max(5, *(len(str(label)) for label in self.labels)) + 2
+        lines = [head, f"{'group':{width}}{'cost':>9}{'with its worst partner':>26}"]
+        for g in self.order.tolist():
+            partner = f"{worst[g][1]:>12.4f}  {self.labels[worst[g][0]]}" if g in worst else ""
+            lines.append(f"{self.labels[g]!s:{width}}{self.costs[g]:9.4f}{partner}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def group_impact(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    groups: Any,
+    *,
+    max_pairs: int = 100,
+    fill: float = 0.0,
+    scoring: Any = None,
+    step: str | int | None = None,
+    n_jobs: int | None = None,
+) -> GroupImpact:
+    """What losing each group of features, and each pair of groups, costs a fitted model.
+
+    Which sensor to buy twice, that is.
+
+    Parameters
+    ----------
+    estimator : fitted classifier, regressor or pipeline
+        It is not fitted again.
+    X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+        Test data; not changed.
+    y : array-like of shape (n_samples,)
+        True targets.
+    groups : array-like of shape (n_features,), or list or dict of lists of features
+        The group of every feature, or the features of every group, as numbers, or as names, or
+        beginnings of names, where X is a data frame. Every feature is in exactly one.
+    max_pairs : int, default=100
+        Most pairs to try: all of them if they are no more, else those of the groups that cost
+        most alone. 0 for none.
+    fill : float, default=0.0
+        What lost features hold. NaN for models that take it, such as those with
+        ``missing="deleted"``; X must be dense then.
+    scoring : str, callable or None, default=None
+        A scikit-learn scorer; None is the estimator's own `score`.
+    step : str, int or None, default=None
+        For a pipeline, the name or number of the step whose *input* loses features. None is the first.
+    n_jobs : int or None, default=None
+        Losses to score in parallel, as everywhere in scikit-learn.
+
+    Returns
+    -------
+    impact : GroupImpact
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from marginout import DropoutSVC
+    >>> from marginout.robustness import group_impact
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> impact = group_impact(DropoutSVC(C=0.1).fit(scale(X), y), scale(X), y, np.arange(30) % 10)
+    >>> impact.costs.shape, impact.pairs.shape
+    ((10,), (45, 2))
+    """
+    max_pairs = check_count("max_pairs", max_pairs, 0)
+    if not isinstance(fill, Real):
+        raise ValueError(f"fill={fill!r} must be a number, or NaN.")
+    check_is_fitted(estimator)
+    scorer = check_scoring(estimator, scoring)
+    check_consistent_length(X, y)
+    model, Z = _enter(estimator, X, step, "groups")
+    if are_texts(Z):
+        raise ValueError("group_impact needs numbers, but X are texts: name a step that is given numbers.")
+    values = numbers_in(Z)
+    if sp.issparse(values) and fill != 0:
+        raise ValueError(f"fill={fill!r} would fill the zeros of sparse data: give dense X, or fill=0.")
+    numbers, labels = resolve_groups(groups, values.shape[1], names_of(Z))
+
+    def score(lost: tuple[int, ...]) -> float:
+        return float(scorer(model, like(Z, _emptied(values, np.isin(numbers, lost), fill)), y))
+
+    def scores(losses: list[tuple[int, ...]]) -> Array:
+        return np.array(Parallel(n_jobs=n_jobs)(delayed(score)(lost) for lost in losses), dtype=np.float64)
+
+    whole = float(scorer(model, Z, y))
+    costs = whole - scores([(g,) for g in range(len(labels))])
+    several = int((1 + np.sqrt(1 + 8 * max_pairs)) / 2)  # so many groups have max_pairs pairs
+    worst = np.sort(np.argsort(-costs, kind="stable")[:several])
+    pairs = [(int(i), int(j)) for i, j in combinations(worst, 2)]
+    return GroupImpact(
+        labels,
+        whole,
+        costs,
+        np.array(pairs, dtype=np.intp).reshape(-1, 2),
+        whole - scores(list(pairs)),
+        _estimator_name(estimator),
+        _score_name(estimator, scoring),
+    )
+
+
+def _emptied(values: Any, lost: NDArray[np.bool_], fill: float) -> Any:
+    """A copy of dense or CSR values whose lost columns hold `fill`."""
+    values = values.copy() if fill == 0 else values.astype(np.result_type(values.dtype, np.float32))
+    if sp.issparse(values):
+        values.data[lost[values.indices]] = 0
+        values.eliminate_zeros()
+    else:
+        values[:, lost] = fill
+    return values
+
+
+def _estimator_name(estimator: Any) -> str:
+    return type(estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator).__name__
+
+
+def _score_name(estimator: Any, scoring: Any) -> str:
+    """What a score is called."""
+    name = scoring if isinstance(scoring, str) else getattr(scoring, "__name__", None)
+    default = "accuracy" if is_classifier(estimator) else "R²"
+    return name or ("score" if scoring else default)
 
 
 def _check_rates(rates: Any) -> Array:

@@ -1,0 +1,204 @@
+"""Searches over C and noise, and the models they pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from marginout._path import RATES, Path, path
+from marginout.noise import Dropout, Noise
+from marginout.plotting._axes import axes
+
+Array = NDArray[np.float64]
+
+
+def label(noise: Any) -> str:
+    """A noise as a tick label: a rate is its number."""
+    if isinstance(noise, Dropout) and np.ndim(noise.rate) == 0:
+        return f"{noise.rate:g}"
+    return repr(noise) if isinstance(noise, Noise) else f"{noise:g}"
+
+
+class ValidationMapDisplay:
+    """Cross-validated error (or score) over C and noise, as a map with the chosen cell marked.
+
+    Read it along the ridge of good cells: where it runs towards larger C and heavier noise
+    together, noise does the regularising; where it hugs rate 0, corruption does not help.
+
+    Parameters
+    ----------
+    values : array of shape (n_Cs, n_noises)
+        Mean error, or mean score.
+    Cs : array of shape (n_Cs,)
+    noises : list of n_noises floats or noise models
+    chosen : tuple (C index, noise index)
+    name : str
+        What the values are.
+
+    Attributes
+    ----------
+    ax_, figure_, im_, marker_, colorbar_
+        Axes, figure and artists, once drawn.
+    """
+
+    def __init__(
+        self, values: Array, Cs: Array, noises: list[Any], chosen: tuple[int, int], name: str = "error"
+    ) -> None:
+        self.values, self.Cs, self.noises = np.asarray(values), np.asarray(Cs), list(noises)
+        self.chosen, self.name = chosen, name
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw the map of a fitted DropoutSVCCV, DropoutSVRCV or DropoutLogisticRegressionCV.
+
+        Parameters
+        ----------
+        estimator : fitted search
+            With the default accuracy the map shows the error, with any other score the score.
+        ax : matplotlib axes, default=None
+        **kwargs
+            Passed to `plot`.
+
+        Returns
+        -------
+        display : ValidationMapDisplay
+        """
+        check_is_fitted(estimator, "scores_")
+        values, name = estimator.scores_.mean(axis=0), "score"
+        if estimator.scoring in (None, "accuracy") and hasattr(estimator, "classes_"):
+            values, name = 1 - values, "error"
+        i, j = divmod(estimator.best_index_, len(estimator.noises_))
+        return cls(values, estimator.Cs_, estimator.noises_, (i, j), name).plot(ax, **kwargs)
+
+    def plot(self, ax: Any = None, *, annotate: bool = False, cmap: str = "viridis") -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+        annotate : bool, default=False
+            Whether to write each cell's value into it.
+        cmap : str, default="viridis"
+            The colour map; errors use it reversed, so that good cells are bright.
+
+        Returns
+        -------
+        self
+        """
+        self.ax_ = axes(ax)
+        self.figure_ = self.ax_.figure
+        colours = f"{cmap}_r" if self.name == "error" else cmap
+        self.im_ = self.ax_.imshow(self.values, origin="lower", aspect="auto", cmap=colours)
+        i, j = self.chosen
+        (self.marker_,) = self.ax_.plot([j], [i], "o", ms=12, mfc="none", mec="red", mew=2)
+        best = f"{self.name} {self.values[i, j]:.3g}"
+        self.ax_.set_title(f"{best} at C={self.Cs[i]:.3g}, noise {label(self.noises[j])}")
+        self.ax_.set(xlabel="noise", ylabel="C", xticks=range(len(self.noises)), yticks=range(len(self.Cs)))
+        wide = any(isinstance(noise, Noise) for noise in self.noises)
+        self.ax_.set_xticklabels([label(noise) for noise in self.noises], rotation=30 if wide else 0)
+        self.ax_.set_yticklabels([f"{C:.3g}" for C in self.Cs])
+        if annotate:
+            for (row, column), value in np.ndenumerate(self.values):
+                self.ax_.text(column, row, f"{value:.3f}", ha="center", va="center", fontsize="x-small")
+        self.colorbar_ = self.figure_.colorbar(self.im_, ax=self.ax_, label=f"mean {self.name}")
+        return self
+
+
+class PathDisplay:
+    """Coefficients along the noise, at one C: what dropout does to the weights.
+
+    Parameters
+    ----------
+    path : Path
+        From :func:`marginout.path`.
+
+    Attributes
+    ----------
+    ax_, figure_, lines_
+        Axes, figure and one line per feature, once drawn.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        noises: Any = RATES,
+        sample_weight: Any = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Fit an estimator along some noises, at its own C, and draw its coefficients.
+
+        Parameters
+        ----------
+        estimator : DropoutSVC, DropoutSVR or DropoutLogisticRegression
+            Fitted or not; it is left as it is.
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        noises : sequence of floats or noise models, default=(0, 0.1, ..., 0.9, 0.95)
+        sample_weight : array-like of shape (n_samples,), default=None
+        ax : matplotlib axes, default=None
+        **kwargs
+            Passed to `plot`.
+
+        Returns
+        -------
+        display : PathDisplay
+        """
+        found = path(estimator, X, y, Cs=[estimator.C], noises=noises, sample_weight=sample_weight)
+        return cls(found).plot(ax, **kwargs)
+
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        C: int = -1,
+        problem: int = 0,
+        top: int = 12,
+        feature_names: Sequence[str] | None = None,
+    ) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+        C : int, default=-1
+            Which of the path's Cs.
+        problem : int, default=0
+            Which of its one-vs-rest problems.
+        top : int, default=12
+            How many features, those of the largest weight anywhere on the path.
+        feature_names : sequence of str, default=None
+            Names for the legend; numbers otherwise.
+
+        Returns
+        -------
+        self
+        """
+        W = self.path.coefs[C, :, problem]
+        chosen = np.argsort(-np.abs(W).max(axis=0), kind="stable")[:top]
+        rates = all(isinstance(noise, float) for noise in self.path.noises)
+        where = self.path.noises if rates else range(len(self.path.noises))
+        self.ax_ = axes(ax)
+        self.figure_ = self.ax_.figure
+        self.lines_ = []
+        for feature in chosen:
+            name = str(feature) if feature_names is None else str(feature_names[feature])
+            self.lines_ += self.ax_.plot(where, W[:, feature], marker=".", label=name)
+        self.ax_.axhline(0, color="grey", lw=0.5)
+        self.ax_.set(xlabel="dropout rate" if rates else "noise", ylabel="weight")
+        self.ax_.set_title(f"C={self.path.Cs[C]:.3g}")
+        if not rates:
+            self.ax_.set_xticks(list(where), [label(noise) for noise in self.path.noises], rotation=30)
+        self.ax_.legend(fontsize="x-small", ncols=2)
+        return self
