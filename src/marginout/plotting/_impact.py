@@ -119,7 +119,7 @@ class GroupImpactDisplay:
         self.bars_ = self.ax_.barh(places, impact.costs[order], height=0.5, label="alone")
         self.ax_.set_yticks(places, [str(impact.labels[g]) for g in order])
         self.ax_.invert_yaxis()
-        self.ax_.margins(x=0.2)
+        self.ax_.margins(x=0.3)
         self.ax_.set_xlabel(f"lost {impact.score_name} (of {impact.score:.3f})")
-        self.ax_.legend()
+        self.ax_.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)
         return self
