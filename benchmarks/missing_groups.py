@@ -68,6 +68,7 @@ def candidates(count: int) -> dict[str, Any]:
         "LogisticRegression, mean imputation": imputed(
             LogisticRegression(max_iter=1000), "logisticregression"
         ),
+        "DropoutSVCCV, no noise": make_pipeline(StandardScaler(), DropoutSVCCV(CS, [0.0], **ours)),
         "DropoutSVCCV, group noise": make_pipeline(StandardScaler(), DropoutSVCCV(CS, noises, **ours)),
         "DropoutLogisticRegressionCV, group noise": make_pipeline(
             StandardScaler(), DropoutLogisticRegressionCV(CS, noises, **ours)
