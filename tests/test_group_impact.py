@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from joblib import parallel_config
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -54,13 +55,13 @@ def test_nan_names_scorers_and_pipelines():
     labels = np.array(measurements)[GROUPS]
     svc = DropoutSVC(C=0.1, noise=GroupDropout(labels, 0.3), missing="deleted")
     model = make_pipeline(StandardScaler(), svc).fit(raw[:300], y[:300])
-    impact = group_impact(
-        model, raw[300:], y[300:], groups, fill=np.nan, scoring="balanced_accuracy", max_pairs=3, n_jobs=2
-    )
+    options = {"fill": np.nan, "scoring": "balanced_accuracy"}
+    with parallel_config("threading"):
+        impact = group_impact(model, raw[300:], y[300:], groups, max_pairs=3, n_jobs=2, **options)
     assert impact.labels == measurements
     assert impact.score_name == "balanced_accuracy"
     emptied = raw[300:].mask(np.broadcast_to(labels == "radius", (len(raw) - 300, 30)))
-    from_hand = group_impact(model, emptied, y[300:], groups, fill=np.nan, scoring="balanced_accuracy").score
+    from_hand = group_impact(model, emptied, y[300:], groups, **options).score
     assert impact.score - impact.costs[0] == pytest.approx(from_hand)
     assert len(impact.pairs) == 3
     assert set(impact.pairs.ravel().tolist()) == set(impact.order[:3].tolist())
