@@ -219,6 +219,9 @@ def test_tag_follows_the_parameter_and_the_error_names_it(estimator):
     model.set_params(missing="dead")
     with pytest.raises(ValueError, match="missing='dead' must be one of 'error', 'deleted'"):
         model.fit(X, y)
+    if estimator is DropoutSVC:
+        with pytest.raises(ValueError, match="missing='deleted'"):
+            path(DropoutSVC(), with_holes(X), y, Cs=[1.0], noises=[0.5])
     with pytest.raises(ValueError, match="infinity"):
         small(estimator).fit(np.where(X > 1, np.inf, X), y)
 

@@ -28,11 +28,10 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_X_y
 from threadpoolctl import ThreadpoolController
 
 from marginout._design import Design, Preconditioner, make_design
-from marginout._missing import delete_missing, has_missing, without_nulls
+from marginout._missing import delete_missing, has_missing
 from marginout._objective import Array, Objective
 from marginout._validation import check_count, check_features, check_flag, check_real, check_sample_weight
 from marginout.estimators._base import TOL_UNIT, DropoutLinearModel, check_targets, encode
@@ -190,16 +189,9 @@ def path(
         raise TypeError(
             f"estimator={estimator!r} must be a DropoutSVC, a DropoutSVR or a DropoutLogisticRegression."
         )
-    names = getattr(X, "columns", None)
-    finite = "allow-nan" if estimator.missing == "deleted" else True
-    X, y = check_X_y(
-        without_nulls(X),
-        y,
-        accept_sparse="csr",
-        dtype=[np.float64, np.float32],
-        ensure_all_finite=finite,
-        estimator=estimator,
-    )
+    model = clone(estimator)  # the estimator itself is not touched
+    X, y = model._validated(X, y)
+    names = getattr(model, "feature_names_in_", None)
     weights = check_sample_weight(sample_weight, X)
     problem, classes, centre = pose(estimator, X, y, weights, [np.arange(len(y))])
     noises, models = check_noises(noises, X, names)
