@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginout._design import _blas
+from marginout._design import one_blas_thread
 from marginout._latent import LatentObjective, Net
 
 Array = NDArray[np.float64]
@@ -86,7 +86,7 @@ class LatentResult:
         return self.converged
 
 
-def one_blas_thread(solve: Solver) -> Solver:
+def on_one_thread(solve: Solver) -> Solver:
     """The solver, with BLAS kept to one thread: threads work on blocks of examples instead.
 
     What is left for BLAS are short vectors and small blocks. On a busy machine its threads wait for
@@ -95,13 +95,13 @@ def one_blas_thread(solve: Solver) -> Solver:
 
     @wraps(solve)
     def limited(*args: Any, **kwargs: Any) -> LatentResult:
-        with _blas().limit(limits=1, user_api="blas"):
+        with one_blas_thread():
             return solve(*args, **kwargs)
 
     return limited
 
 
-@one_blas_thread
+@on_one_thread
 def joint(
     objective: LatentObjective, net: Net, *, tol: float, max_iter: int, monitor: Monitor | None = None
 ) -> LatentResult:
@@ -206,7 +206,7 @@ def _line_search(
     return best
 
 
-@one_blas_thread
+@on_one_thread
 def alternating(
     objective: LatentObjective, net: Net, *, tol: float, max_iter: int, monitor: Monitor | None = None
 ) -> LatentResult:
