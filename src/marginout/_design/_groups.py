@@ -36,9 +36,13 @@ class GroupSums:
 
     def __init__(self, X: Any, groups: NDArray[np.intp]) -> None:
         self.X, self.groups = X, groups.astype(np.int32)
-        self.count = int(groups.max()) + 1
-        order = np.argsort(groups, kind="stable")
-        self.members = np.split(order, np.cumsum(np.bincount(groups))[:-1])
+        self.sizes = np.bincount(groups)
+        self.count = len(self.sizes)
+
+    @cached_property
+    def members(self) -> list[NDArray[np.intp]]:
+        """The features of every group."""
+        return np.split(np.argsort(self.groups, kind="stable"), np.cumsum(self.sizes)[:-1])
 
     def forward(self, rows: slice, W: Array) -> Array:
         """s of some rows for weights W, (d, K)."""
@@ -87,13 +91,14 @@ class GroupDesign(Design):
         super().__init__(X, noise)
         assert self.groups is not None
         self.sums = GroupSums(self.X, self.groups)
-        self.group_kappa = np.array([self.coefficient[own[0]] for own in self.sums.members])
+        self.group_kappa = np.zeros(self.sums.count)
+        self.group_kappa[self.groups] = self.coefficient
 
     def preconditioner(self, a: Array, factors: Array | float = 1.0) -> Preconditioner:
-        sizes = [len(own) for own in self.sums.members]
-        if BLOCK_WORTH * sum(size * size for size in sizes) > self.nnz:
+        sizes = self.sums.sizes
+        if BLOCK_WORTH * int(sizes @ sizes) > self.nnz:
             return super().preconditioner(a, factors)
-        step = min(max(1, self.n // (SAMPLE * max(sizes))), SPARSEST)
+        step = min(max(1, self.n // (SAMPLE * int(sizes.max()))), SPARSEST)
         exact, _ = self.diagonal(a)
         inverses = []
         for own, kappa, block in zip(
