@@ -11,9 +11,10 @@ from sklearn.datasets import load_digits
 
 from marginout import DropoutSVC
 from marginout._design import make_design
+from marginout._grid import pose
 from marginout._kernels import _lanes
 from marginout._objective import Objective
-from marginout._path import SharedDesign, SharedObjective, pose, walk
+from marginout._walk import SharedDesign, SharedObjective, walk
 from marginout.losses import Hinge, Logistic
 from marginout.noise import Deletion, Dropout, Gaussian
 from marginout.solvers import lanes, ncg

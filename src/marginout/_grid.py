@@ -1,0 +1,182 @@
+"""A grid of C and noise, and the problem that its cells have in common: what a search asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone, is_classifier
+from sklearn.utils.multiclass import check_classification_targets
+
+from marginout._design import make_design
+from marginout._missing import delete_missing, has_missing
+from marginout._objective import Array
+from marginout._validation import check_count, check_features, check_flag, check_real
+from marginout.estimators._base import TOL_UNIT, check_targets, encode
+from marginout.losses import Loss
+from marginout.noise import Noise, resolve
+
+#: The rates that are tried when nothing is said.
+RATES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+#: At the smallest C of a default grid the scores are about this fraction of the loss's scale.
+NEGLIGIBLE = 0.1
+#: Steps of a default grid per power of ten.
+PER_DECADE = 1.5
+
+
+class Training(NamedTuple):
+    """A training set: its columns of Y, and a weight (n, 1) or (n, columns) for every row, 0 if left out."""
+
+    columns: NDArray[np.intp]
+    weights: Array
+
+
+@dataclass
+class Problem:
+    """What the cells of a grid have in common."""
+
+    X: Any
+    Y: Array
+    trainings: Sequence[Training]
+    loss: Loss
+    fit_intercept: bool
+    solver: str
+    tol: float
+    max_iter: int
+    certified: bool  # whether gaps must be certificates
+
+    def __post_init__(self) -> None:
+        self._complete = not has_missing(self.X)
+        self._deleted: dict[bytes, Any] = {}
+
+    def deleted(self, noise: Noise) -> Any:
+        """X without what is missing, as the noise has it: one for all noises that agree."""
+        if self._complete:
+            return self.X
+        rule = noise.shares(self.X.shape[1]).tobytes()
+        if rule not in self._deleted:
+            self._deleted[rule] = delete_missing(self.X, noise)
+        return self._deleted[rule]
+
+
+def pose(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    weights: Array,
+    rows: Sequence[NDArray[np.intp]],
+    loose: float | None = None,
+) -> tuple[Problem, NDArray[Any] | None, float]:
+    """The problem of an estimator on validated data, its classes, and what its offsets are counted from.
+
+    `rows` holds the training rows of every training set; none of them is copied. X is stored as a
+    design stores it, once for all noises. A `loose` search stops so many times farther from the
+    optimum than a fit, and does without certificates.
+    """
+    X = make_design(X, resolve(0.0)).X
+    classes, centre = None, 0.0
+    estimator = clone(estimator)
+    check_flag("fit_intercept", estimator.fit_intercept)
+    if is_classifier(estimator):
+        check_classification_targets(y)
+        classes, labels, Y = encode(y, weights)
+    else:
+        y = check_targets(y)
+        centre = float(np.median(y)) if estimator.fit_intercept else 0.0
+        Y = (y - centre)[:, None]
+    trainings = []
+    for kept in rows:
+        own = np.zeros_like(weights)
+        own[kept] = weights[kept]
+        if not own.any():
+            raise ValueError("sample_weight is zero for every example of a training set: weigh some of them.")
+        if classes is None:
+            trainings.append(Training(np.arange(1), own[:, None]))
+            continue
+        present = np.bincount(labels, own, len(classes)) > 0
+        if np.count_nonzero(present) < 2:
+            raise ValueError(
+                f"A training set of cv holds one class only ({classes[present].tolist()[0]!r}): use a "
+                "splitter that keeps all classes in every fold, such as StratifiedKFold, or fewer folds."
+            )
+        columns = np.flatnonzero(present) if len(classes) > 2 else np.arange(1)
+        trainings.append(Training(columns, _weigh(estimator, classes, labels, Y, own, columns)))
+    tol = (loose or 1.0) * TOL_UNIT * check_real("tol", estimator.tol, above=0)
+    max_iter = check_count("max_iter", estimator.max_iter, 1)
+    loss = estimator._loss(Y)
+    problem = Problem(
+        X, Y, trainings, loss, estimator.fit_intercept, estimator.solver, tol, max_iter, loose is None
+    )
+    return problem, classes, centre
+
+
+def _weigh(estimator: Any, classes: Any, labels: Any, Y: Array, own: Array, columns: Any) -> Array:
+    """Example times class weights for some of the one-vs-rest problems."""
+    weights: Array = estimator._class_weights(classes, labels, Y, own)
+    return weights if weights.shape[1] == 1 else np.ascontiguousarray(weights[:, columns])
+
+
+def check_noises(noises: Any, X: Any, names: Any = None) -> tuple[list[Any], list[Noise]]:
+    """The noises of a grid as given, and the models they stand for, checked against X."""
+    if isinstance(noises, (str, Noise)) or not isinstance(noises, Iterable):
+        raise ValueError(
+            f"noises={noises!r} must be a sequence of dropout rates or noise models, such as [0.0, 0.3, 0.6]."
+        )
+    given = [noise if isinstance(noise, Noise) else _plain(noise) for noise in noises]
+    if not given:
+        raise ValueError("noises=[] is empty: give at least one dropout rate or noise model.")
+    models = []
+    for noise in given:
+        try:
+            models.append(resolve(noise).bind(names))
+        except ValueError as error:
+            raise ValueError(f"noises={noises!r}: {error}") from None
+        check_features(delete_missing(X, models[-1]), models[-1])
+        models[-1].moments(X.shape[1])  # for its check of the parameters' lengths
+    return given, models
+
+
+def _plain(noise: Any) -> Any:
+    return float(noise) if isinstance(noise, np.floating) else noise
+
+
+def check_Cs(Cs: Any, problem: Problem) -> Array:
+    """The values of C in ascending order; a number asks for so many of a grid that fits the data."""
+    if isinstance(Cs, Integral) and not isinstance(Cs, bool):
+        count = check_count("Cs", Cs, 1)
+        return np.asarray(smallest_C(problem) * 10.0 ** (np.arange(count) / PER_DECADE))
+    if isinstance(Cs, str) or not isinstance(Cs, Iterable):
+        raise ValueError(f"Cs={Cs!r} must be a sequence of positive numbers, or how many to try.")
+    values = [check_real(f"Cs={Cs!r}: C", C, above=0) for C in Cs]
+    if not values:
+        raise ValueError("Cs=[] is empty: give at least one value of C, or how many to try.")
+    if len(set(values)) < len(values):
+        raise ValueError(f"Cs={Cs!r} holds a value twice: give each once.")
+    return np.sort(values)
+
+
+def smallest_C(problem: Problem) -> float:
+    """The C below which w is negligible.
+
+    For C → 0, w is C times a fixed vector g: the sum of the examples pulling at it, both
+    sides pulling equally as the offset balances them. At this C the scores that g makes
+    deviate from their mean by NEGLIGIBLE times the loss's scale.
+    """
+    training = problem.trainings[0]
+    weights = np.broadcast_to(training.weights, (len(problem.Y), len(training.columns)))
+    Y = problem.Y[:, training.columns]
+    up, down = np.where(Y > 0, weights, 0.0), np.where(Y < 0, weights, 0.0)
+    pulls = np.minimum(up.sum(axis=0), down.sum(axis=0))
+    pull = pulls * (up / np.maximum(up.sum(axis=0), 1e-300) - down / np.maximum(down.sum(axis=0), 1e-300))
+    plain = resolve(0.0)
+    design = make_design(problem.deleted(plain), plain)
+    g = design.pullback(np.zeros((design.d, Y.shape[1])), pull, np.zeros_like(pull))
+    spread = float(design.apply(g).std(axis=0).max())
+    if not 0 < spread < np.inf:
+        return 1e-3
+    exact = NEGLIGIBLE * problem.loss.scale / spread
+    return float(10.0 ** (np.floor(PER_DECADE * np.log10(exact)) / PER_DECADE))

@@ -1,0 +1,324 @@
+r"""How the cells of a grid are solved, at a fraction of the price of solving each alone.
+
+All training sets, noises of one kind and one-vs-rest classes are columns of one batch that
+shares every pass over X: a training set is a column of weights that are zero for the rows
+left out, and noises of one kind differ by a factor of the variance only,
+
+.. math:: v_{nk} = \kappa_k \sum_d x_{nd}^2 w_{dk}^2 .
+
+The batch walks from strong regularisation to weak, and each solution starts from the line
+through the two before it. Measured on Amazon's books at a rate of 0.5, that start is within
+2 % of the optimum, the last solution alone 10 %, the same C under heavier noise 4 %; starting
+from other training sets is no option, as held-out examples would leak into early scores.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from numbers import Integral
+from threading import Event
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+from marginout._design import Design, Preconditioner, make_design
+from marginout._grid import Problem
+from marginout._objective import Array, Objective
+from marginout.noise import Noise
+from marginout.solvers import Result, Solver, choose, dual, lanes, ncg, newton
+
+#: Columns of a batch: more bring little, and cost memory.
+WIDTH = 16
+#: Sweeps of dual coordinate descent, or entries swept over, after which a small problem without noise
+#: is given to Newton's method instead.
+SWEEPS, SWEPT = 200, 20_000_000
+#: Arrays of (n_samples + n_features) numbers that a column of a running batch needs, about.
+ARRAYS = 8
+#: Bytes of them that a batch may always take; beyond, half of the input's.
+SPARE = 16_000_000
+
+
+class Part(NamedTuple):
+    """The solution of one cell for one training set."""
+
+    C: int
+    noise: int
+    training: int
+    W: Array
+    b: Array
+    value: Array
+    gap: Array
+    converged: bool
+    n_iter: int
+    seconds: float
+
+
+class SharedDesign:
+    """A design whose problems have each a noise of their own: variances of a base times a factor each."""
+
+    def __init__(self, base: Design, factors: Array) -> None:
+        self.base, self.factors = base, factors
+        self.n, self.d, self.nnz, self.noiseless = base.n, base.d, base.nnz, base.noiseless
+        self.batch, self.threads = base.batch, base.threads
+
+    def serial(self) -> SharedDesign:
+        return SharedDesign(self.base.serial(), self.factors)
+
+    def select(self, columns: NDArray[np.intp]) -> SharedDesign:
+        return SharedDesign(self.base, self.factors[columns])
+
+    def moments(self, W: Array) -> tuple[Array, Array]:
+        mean, variance = self.base.moments(W)
+        variance *= self.factors
+        return mean, variance
+
+    def apply(self, P: Array) -> Array:
+        return self.base.apply(P)
+
+    def line(self, W: Array, P: Array) -> tuple[Array, Array, Array]:
+        mean, cross, square = self.base.line(W, P)
+        cross *= self.factors
+        square *= self.factors
+        return mean, cross, square
+
+    def pullback(self, W: Array, dm: Array, dv: Array) -> Array:
+        return self.base.pullback(W, dm, self.factors * dv)
+
+    def diagonal(self, a: Array) -> tuple[Array, Array]:
+        squares, variance = self.base.diagonal(a)
+        return squares, self.factors * variance
+
+    def preconditioner(self, a: Array) -> Preconditioner:
+        return self.base.preconditioner(a, self.factors)
+
+
+class SharedObjective(Objective):
+    """F for problems that share X, each with a noise of its own."""
+
+    design: Any
+
+    def select(self, columns: NDArray[np.intp], design: Any = None) -> SharedObjective:
+        few = super().select(columns)
+        design = (design or self.design).select(columns)
+        return SharedObjective(design, few.loss, few.Y, few.weights, few.fit_intercept, few.rounding)
+
+
+class Chain(NamedTuple):
+    """A batch: the (noise, training set) pairs whose problems walk together, on one design."""
+
+    pairs: list[tuple[int, int]]
+    factors: list[float]
+    design: Design
+
+
+#: Called with the solutions of a batch at one C, and all their weights and offsets side by side.
+Visit = Callable[[list[Part], tuple[Array, Array]], Any]
+
+
+def walk(problem: Problem, Cs: Array, models: list[Noise], visit: Visit, n_jobs: int | None) -> None:
+    """Solve all cells for all training sets; `visit` hears of each step, from any thread.
+
+    Every batch is one thread's work, whatever n_jobs is: the solutions do not depend on it.
+    """
+    stop = Event()
+    if n_jobs is not None and (not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0):
+        raise ValueError(f"n_jobs={n_jobs!r} must be None or a whole number other than 0.")
+
+    def run(chain: Chain) -> None:
+        with _pools().limit(limits=1):
+            for parts, solution in _steps(problem, Cs, chain, shifts, stop):
+                visit(parts, solution)
+
+    chains = _chains(problem, models)
+    shifts = [_shift(problem, model) for model in models]
+    with ThreadPoolExecutor(min(effective_n_jobs(n_jobs), len(chains))) as pool:
+        futures = [pool.submit(run, chain) for chain in chains]
+        try:
+            for future in futures:
+                future.result()
+        except BaseException:  # Ctrl-C, too: the threads end with their iteration
+            stop.set()
+            for future in futures:
+                future.cancel()
+            raise
+
+
+def _shift(problem: Problem, model: Noise) -> Array:
+    """The constant part of the noisy features' mean: the solvers' offset contains w·shift."""
+    shift = model.shift(problem.X.shape[1])
+    if shift.any() and not problem.fit_intercept:
+        raise ValueError(f"{model!r} moves all features by a constant: fit_intercept=False must be True.")
+    return shift
+
+
+@lru_cache(maxsize=1)
+def _pools() -> ThreadpoolController:
+    return ThreadpoolController()  # looking for the pools takes longer than a small search
+
+
+def _chains(problem: Problem, models: list[Noise]) -> list[Chain]:
+    """The pairs of noise and training set in batches, the slowest first.
+
+    Noises of one kind share a design, and neighbours a batch: they need about as many iterations,
+    light noise the most.
+    """
+    kinds: dict[Any, tuple[Design, float, list[tuple[float, int]]]] = {}
+    for j, model in enumerate(models):
+        design = make_design(problem.deleted(model), model)
+        peak = float(design.coefficient.max()) or 1.0
+        shape = (design.coefficient / peak).tobytes()
+        together = None if design.groups is None else design.groups.tobytes()
+        key: Any = (id(design.X), design.power, design.scale.tobytes(), shape, together, design.noiseless)
+        if problem.solver not in ("auto", "ncg"):
+            key = j  # the other solvers ask a design for more than a factor can mend
+        kinds.setdefault(key, (design, peak, []))[2].append((peak, j))
+    chains = []
+    for design, base, members in kinds.values():
+        pairs = [(peak / base, j, f) for peak, j in sorted(members) for f in range(len(problem.trainings))]
+        wide = sum(len(problem.trainings[f].columns) for _, _, f in pairs)
+        # A plain SVM shares no passes over X: more batches keep more cores busy.
+        width = 1 if design.noiseless and problem.loss.kinked else _width(problem)
+        count = min(len(pairs), -(-wide // width))
+        for part in (pairs[len(pairs) * i // count : len(pairs) * (i + 1) // count] for i in range(count)):
+            chains.append(Chain([(j, f) for _, j, f in part], [factor for factor, _, _ in part], design))
+    return sorted(chains, key=lambda chain: chain.design.coefficient.max() * max(chain.factors))
+
+
+def _width(problem: Problem) -> int:
+    """How many columns a batch may have."""
+    X = problem.X
+    size = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes if hasattr(X, "indptr") else X.nbytes
+    column = 8 * ARRAYS * sum(X.shape)
+    return int(min(WIDTH, max(1, max(SPARE, size // 2) // column)))
+
+
+def _steps(
+    problem: Problem, Cs: Array, chain: Chain, shifts: list[Array], stop: Event
+) -> Iterator[tuple[list[Part], tuple[Array, Array]]]:
+    """The solutions of a batch, from the smallest C to the largest."""
+    trainings = [problem.trainings[f] for _, f in chain.pairs]
+    widths = [len(training.columns) for training in trainings]
+    edges = np.cumsum([0, *widths])
+    Y = np.ascontiguousarray(problem.Y[:, np.concatenate([training.columns for training in trainings])])
+    weights = np.hstack(
+        [np.broadcast_to(t.weights, (len(Y), k)) for t, k in zip(trainings, widths, strict=True)]
+    )
+    design: Any = SharedDesign(chain.design, np.repeat(chain.factors, widths))
+    alone = set(chain.factors) == {1.0}
+    W, b = np.zeros((chain.design.d, len(Y[0]))), np.zeros(len(Y[0]))
+    start = W, b
+    solve = _Solver(problem, stop)
+    for i, C in enumerate(Cs):
+        begin = time.perf_counter()
+        make = Objective if alone else SharedObjective
+        objective = make(
+            chain.design if alone else design, problem.loss, Y, C * weights, problem.fit_intercept
+        )
+        result = solve(objective, *start)
+        if stop.is_set():
+            return
+        start = _ahead(Cs, i, (W, b), (result.W, result.b))
+        W, b = result.W, result.b
+        seconds = (time.perf_counter() - begin) / len(chain.pairs)
+        parts = []
+        clean = b.copy()  # for examples without noise
+        for (j, f), low, high in zip(chain.pairs, edges[:-1], edges[1:], strict=True):
+            own = slice(low, high)
+            if shifts[j].any():
+                clean[own] -= shifts[j] @ W[:, own]
+            done = bool(result.converged[own].all())
+            part = Part(
+                i,
+                j,
+                f,
+                W[:, own],
+                clean[own],
+                result.value[own],
+                result.gap[own],
+                done,
+                result.n_iter,
+                seconds,
+            )
+            parts.append(part)
+        yield parts, (W, clean)
+
+
+class _Solver:
+    """The solver of a chain. Without noise it starts from the dual variables of the C before.
+
+    Those of a plain SVM at the bound stay there as C grows, those inside move little: where the
+    classes can be separated, not at all.
+    """
+
+    def __init__(self, problem: Problem, stop: Event) -> None:
+        self._problem, self._stop = problem, stop
+        self._options: dict[str, Any] = {"tol": problem.tol, "monitor": lambda *_: stop.is_set()}
+        self._before: tuple[Array, Array] | None = None  # the last weights and dual variables
+
+    def __call__(self, objective: Objective, W: Array, b: Array) -> Result:
+        if objective.design.noiseless and objective.loss.kinked:
+            return self._plain(objective, W, b)
+        problem = self._problem
+        quick = problem.solver == "auto" and problem.tol >= lanes.FINEST and not problem.certified
+        if quick and W.any() and lanes.suits(objective):
+            return self._sprint(objective, W, b)
+        solve = choose(problem.solver, objective)
+        return solve(objective, W, b, max_iter=problem.max_iter, **self._options)
+
+    def _plain(self, objective: Objective, W: Array, b: Array) -> Result:
+        """A kinked loss without noise: dual coordinate descent."""
+        weights = np.broadcast_to(objective.weights, objective.Y.shape)
+        beta = np.zeros_like(objective.Y)
+        if self._before is not None:
+            lighter, last = self._before
+            beta = np.where(np.abs(last) > 0.999 * lighter, np.sign(last) * weights, last)
+        small = newton.suits(objective)
+        sweeps = max(SWEEPS, SWEPT // objective.design.nnz) if small else self._problem.max_iter
+        result = dual.solve(objective, W, b, max_iter=sweeps, beta=beta, **self._options)
+        self._before = weights, beta
+        if small:  # features of very different size, probably, where it is late
+            self._finish(result, newton.solve, objective, W, b)
+        return result
+
+    def _sprint(self, objective: Objective, W: Array, b: Array) -> Result:
+        """Eight problems at a time in single precision; `ncg` has those that end too early."""
+        K = objective.K
+        result = Result(W.copy(), b.copy(), np.zeros(K), np.full(K, np.inf), np.zeros(K, dtype=bool), 1, [])
+        for own in np.array_split(np.arange(K), -(-K // lanes.LANES)):
+            if self._stop.is_set():
+                return result
+            few = objective.select(own)
+            tol, most = self._problem.tol, self._problem.max_iter
+            end = lanes.sprint(few, W[:, own], b[own], tol=tol, max_iter=most, stopped=self._stop.is_set)
+            result.W[:, own], result.b[own] = end.W, end.b
+            result.value[own], result.gap[own], result.converged[own] = end.value, end.left, end.converged
+            result.n_iter = max(result.n_iter, int(end.iterations.max()))
+        self._finish(result, ncg.solve, objective, result.W, result.b)
+        return result
+
+    def _finish(self, result: Result, solve: Solver, objective: Objective, W: Array, b: Array) -> None:
+        """Solve what has not converged by another method, from (W, b).
+
+        Sets: the columns of the result.
+        """
+        late = np.flatnonzero(~result.converged)
+        if late.size:
+            few = objective.select(late)
+            end = solve(few, W[:, late], b[late], max_iter=self._problem.max_iter, **self._options)
+            result.W[:, late], result.b[late], result.value[late] = end.W, end.b, end.value
+            result.gap[late], result.converged[late] = end.gap, end.converged
+
+
+def _ahead(Cs: Array, i: int, before: tuple[Array, Array], now: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Where the line through the last two solutions, in log C, meets the next C."""
+    if i == 0 or i + 1 == len(Cs):
+        return now
+    ratio = np.log(Cs[i + 1] / Cs[i]) / np.log(Cs[i] / Cs[i - 1])
+    step = min(float(ratio), 1.0)
+    return now[0] + step * (now[0] - before[0]), now[1] + step * (now[1] - before[1])
