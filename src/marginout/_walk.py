@@ -32,7 +32,10 @@ from marginout._grid import Problem
 from marginout._objective import Array, Objective
 from marginout.noise import Noise
 from marginout.solvers import Result, Solver, choose, dual, lanes, ncg, newton
+from marginout.solvers._linesearch import starting_point
 
+#: Problems that are started at once.
+FEW = 2
 #: Columns of a batch: more bring little, and cost memory.
 WIDTH = 16
 #: Sweeps of dual coordinate descent, or entries swept over, after which a small problem without noise
@@ -266,7 +269,7 @@ class _Solver:
             return self._plain(objective, W, b)
         problem = self._problem
         quick = problem.solver == "auto" and problem.tol >= lanes.FINEST and not problem.certified
-        if quick and W.any() and lanes.suits(objective):
+        if quick and lanes.suits(objective):
             return self._sprint(objective, W, b)
         solve = choose(problem.solver, objective)
         return solve(objective, W, b, max_iter=problem.max_iter, **self._options)
@@ -289,11 +292,13 @@ class _Solver:
     def _sprint(self, objective: Objective, W: Array, b: Array) -> Result:
         """Eight problems at a time in single precision; `ncg` has those that end too early."""
         K = objective.K
+        if not W.any():
+            W, b = self._start(objective)
         result = Result(W.copy(), b.copy(), np.zeros(K), np.full(K, np.inf), np.zeros(K, dtype=bool), 1, [])
         for own in np.array_split(np.arange(K), -(-K // lanes.LANES)):
             if self._stop.is_set():
                 return result
-            few = objective.select(own)
+            few = objective.select(own) if len(own) < K else objective
             tol, most = self._problem.tol, self._problem.max_iter
             end = lanes.sprint(few, W[:, own], b[own], tol=tol, max_iter=most, stopped=self._stop.is_set)
             result.W[:, own], result.b[own] = end.W, end.b
@@ -301,6 +306,15 @@ class _Solver:
             result.n_iter = max(result.n_iter, int(end.iterations.max()))
         self._finish(result, ncg.solve, objective, result.W, result.b)
         return result
+
+    def _start(self, objective: Objective) -> tuple[Array, Array]:
+        """Weights and offsets to begin with, a few problems at a time: double precision needs more room."""
+        W, b = np.zeros((objective.design.d, objective.K)), np.zeros(objective.K)
+        for i in range(0, objective.K, FEW):
+            own = np.arange(i, min(i + FEW, objective.K))
+            point = starting_point(objective.select(own), W[:, own], b[own], ncg.ROUGH)
+            W[:, own], b[own] = point.W, point.b
+        return W, b
 
     def _finish(self, result: Result, solve: Solver, objective: Objective, W: Array, b: Array) -> None:
         """Solve what has not converged by another method, from (W, b).

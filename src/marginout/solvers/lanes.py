@@ -55,7 +55,7 @@ def suits(objective: Objective) -> bool:
         return False
     data, indices, _ = design.rows
     kappa = design.coefficient
-    sizes = [np.abs(data).max(), kappa.max(), objective.weights.max() * objective.loss.margin]
+    sizes = [data.max(), -data.min(), kappa.max(), objective.weights.max() * objective.loss.margin]
     return bool(indices.dtype == np.int32 and np.all(kappa == kappa[0]) and max(sizes) < LARGEST)
 
 
