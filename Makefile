@@ -3,14 +3,16 @@
 # make bench   compare with peers (needs MARGINOUT_DATA for the real data sets)
 # make lint    ruff and mypy
 # make docs    build the documentation in docs/_build/html; warnings are errors
+# make reproduction   a tiny version of the paper's experiments (REPRODUCTION="run all": all of them, for hours)
 # Each sets itself up in .venv: Python >= 3.11, a C compiler, make and a package index are enough.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.py' -o -name '*.py[xi]' -o -name 'meson.build' -o -name '*.css' -o -name '*.js') meson.build pyproject.toml
+REPRODUCTION ?= run all --quick
 
-.PHONY: demo test bench lint docs clean
+.PHONY: demo test bench lint docs reproduction clean
 
 demo: $(VENV)/.installed
 	$(BIN)/marginout demo --out marginout-demo.html
@@ -30,6 +32,9 @@ docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -q -b doctest docs docs/_build/doctest
 	@echo "docs/_build/html/index.html"
+
+reproduction: $(VENV)/.reproduction
+	$(BIN)/python -m reproduction $(REPRODUCTION)
 
 clean:
 	rm -rf $(VENV) build docs/_build docs/api/generated docs/gallery marginout-demo.html
@@ -63,4 +68,8 @@ $(VENV)/.docs: $(VENV)/.installed
 
 $(VENV)/.lint: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet '.[lint]'
+	@touch $@
+
+$(VENV)/.reproduction: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet '.[reproduction]'
 	@touch $@

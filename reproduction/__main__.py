@@ -1,0 +1,83 @@
+"""`python -m reproduction list | run NAME ... | run all | report | prepare`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from reproduction.cells import Store
+from reproduction.data import DATA
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results"
+
+
+def parse() -> argparse.Namespace:
+    from reproduction.experiments import NAMES
+
+    parser = argparse.ArgumentParser(
+        prog="python -m reproduction",
+        description="The tables and figures of the paper, run again.",
+        epilog=f"Data are read from the folder in {DATA}; cells without theirs are named and passed over.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("list", help="the experiments, and how much of each has been run")
+    run = commands.add_parser("run", help="run what has not been run: stop at any time, start again")
+    run.add_argument("names", nargs="+", choices=[*NAMES, "all"], metavar="NAME", help="experiments, or all")
+    run.add_argument("--quick", action="store_true", help="a tiny version of everything: does it run?")
+    run.add_argument(
+        "--part", type=_part, default=(1, 1), metavar="I/N", help="every N-th cell from the I-th"
+    )
+    run.add_argument(
+        "--results", type=Path, help="folder of the results (reproduction/results, quick: quick/)"
+    )
+    commands.add_parser("report", help="write REPORT.md and the figures from the results")
+    prepare = commands.add_parser("prepare", help="make cifar10.npz, all 60,000 images, in the data folder")
+    prepare.add_argument("source", type=Path, help="folder of the Python batches, or of the PNG sheets")
+    prepare.add_argument("--to", type=Path, help=f"the file to write (cifar10.npz in the folder of {DATA})")
+    return parser.parse_args()
+
+
+def _part(text: str) -> tuple[int, int]:
+    try:
+        number, count = (int(each) for each in text.split("/"))
+        if not 1 <= number <= count:
+            raise ValueError
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} must be I/N with 1 <= I <= N, such as 1/2.") from None
+    return number, count
+
+
+def main() -> int:
+    arguments = parse()
+    if arguments.command == "prepare":
+        from reproduction.prepare import prepare
+
+        prepare(arguments.source, arguments.to)
+        return 0
+    if arguments.command == "report":
+        from reproduction.report import write
+
+        write(Store(RESULTS), HERE)
+        return 0
+    from reproduction.experiments import NAMES, load
+
+    if arguments.command == "list":
+        for name in NAMES:
+            experiment = load(name)
+            cells = experiment.cells(False)
+            done = sum(Store(RESULTS).path(name, settings).is_file() for settings in cells)
+            print(f"{name:15}{experiment.where:18}{done:4} of {len(cells):3} cells  {experiment.title}")
+        return 0
+    from reproduction.runner import run
+
+    # A quick run's numbers mean nothing and must not be taken for measured ones.
+    folder = arguments.results or (RESULTS / "quick" if arguments.quick else RESULTS)
+    names = NAMES if "all" in arguments.names else arguments.names
+    finished = [run(load(name), Store(folder), arguments.quick, arguments.part) for name in names]
+    return 0 if any(finished) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

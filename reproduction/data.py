@@ -1,0 +1,132 @@
+"""The data of the experiments, from the folder in MARGINOUT_DATA, as the experiments use them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+DATA = "MARGINOUT_DATA"
+DOMAINS = ("books", "kitchen", "dvd", "electronics")
+
+
+class DataMissingError(Exception):
+    """A data file that is not there; the cells that need it are passed over."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Training and test data; X is CSR or dense."""
+
+    X: Any
+    y: Any
+    X_test: Any
+    y_test: Any
+
+    def thin(self, rows: int | None) -> Problem:
+        """So many training rows and as many test rows, evenly spread; None is all of them."""
+        if rows is None:
+            return self
+        few, few_test = _spread(len(self.y), rows), _spread(len(self.y_test), rows)
+        thinned = Problem(self.X[few], self.y[few], self.X_test[few_test], self.y_test[few_test])
+        return thinned if self.y.dtype.kind == "f" else thinned.known_classes()
+
+    def known_classes(self) -> Problem:
+        """Without the test rows of classes that training never sees."""
+        known = np.isin(self.y_test, self.y)
+        return replace(self, X_test=self.X_test[known], y_test=self.y_test[known])
+
+
+def amazon(domain: str) -> Problem:
+    """Reviews of one product domain as counts of 5,000 words and bigrams; 2,000 to train on."""
+    X, z = _csr(f"amazon_{domain}_5000.npz")
+    return _split(X, z["y"], z["split"] == 0)
+
+
+def amazon_20000(domain: str, fold: int, folds: int) -> Problem:
+    """The 2,000 training reviews as 20,000 counts; one of so many folds of them to test on."""
+    from sklearn.model_selection import StratifiedKFold
+
+    X, z = _csr("amazon_labelled_20000.npz")
+    rows = z["domain"] == [str(name) for name in z["domain_names"].astype(str)].index(domain)
+    X, y = X[rows], z["y"][rows]
+    splits = list(StratifiedKFold(folds, shuffle=True, random_state=0).split(X, y))
+    test = np.zeros(len(y), dtype=bool)
+    test[splits[fold][1]] = True
+    return _split(X, y, ~test)
+
+
+def reuters() -> Problem:
+    """Reuters-21578 as term counts: the 58 of its 65 classes that occur in the training half."""
+    X, z = _csr("reuters21578_65.npz")
+    return _split(X, z["y"], z["split"] == 0).known_classes()
+
+
+def newsgroups() -> Problem:
+    """20 newsgroups, log counts of 17,576 words, rows of length one; 11,314 posts to train on."""
+    X, z = _csr("newsgroups20_bow.npz")
+    return _split(_log_counts(X), z["y"], z["split"] == 0)
+
+
+def hotel(seed: int) -> Problem:
+    """5,000 hotel reviews, log counts, rows of length one, half to train on; ratings standardised."""
+    X, z = _csr("hotel_reviews_bow.npz")
+    train = np.zeros(X.shape[0], dtype=bool)
+    train[np.random.default_rng(seed).permutation(X.shape[0])[: X.shape[0] // 2]] = True
+    rating = z["rating"].astype(np.float64)
+    return _split(_log_counts(X), (rating - rating[train].mean()) / rating[train].std(), train)
+
+
+def mnist() -> Problem:
+    """60,000 + 10,000 digits of 784 pixels in [0, 1], dense float32."""
+    with np.load(file("mnist.npz")) as z:
+        images = [z[name].reshape(-1, 784).astype(np.float32) / 255 for name in ("X_train", "X_test")]
+        return Problem(images[0], z["y_train"], images[1], z["y_test"])
+
+
+def bundled(name: str) -> Problem:
+    """scikit-learn's own small data, half to train on: breast_cancer or diabetes."""
+    from sklearn import datasets
+    from sklearn.preprocessing import scale
+
+    X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+    y = 2 * y - 1 if name == "breast_cancer" else scale(y)
+    return _split(scale(X), y, np.random.default_rng(0).random(len(y)) < 0.5)
+
+
+def file(name: str, cure: str = "") -> Path:
+    """A file of the data folder."""
+    folder = os.environ.get(DATA)
+    if not folder:
+        raise DataMissingError(f"{name} is needed: set {DATA} to the folder that holds it. {cure}".strip())
+    path = Path(folder) / name
+    if not path.is_file():
+        raise DataMissingError(f"{name} is not in the folder that {DATA} names. {cure}".strip())
+    return path
+
+
+def _csr(name: str) -> tuple[Any, dict[str, Any]]:
+    """A stored CSR matrix as float64, and what is stored beside it."""
+    with np.load(file(name)) as z:
+        arrays = dict(z)
+    parts = arrays["data"].astype(np.float64), arrays["indices"], arrays["indptr"]
+    return sp.csr_matrix(parts, shape=tuple(arrays["shape"])), arrays
+
+
+def _log_counts(X: Any) -> Any:
+    from sklearn.preprocessing import normalize
+
+    np.log1p(X.data, out=X.data)
+    return normalize(X)
+
+
+def _split(X: Any, y: Any, train: Any) -> Problem:
+    return Problem(X[train], y[train], X[~train], y[~train])
+
+
+def _spread(n: int, rows: int) -> Any:
+    return np.linspace(0, n - 1, min(rows, n)).astype(int)

@@ -1,0 +1,75 @@
+"""Figure 4: predictive R² over the dropout rate on hotel reviews."""
+
+from __future__ import annotations
+
+from reproduction import data, figures
+from reproduction.cells import Experiment, Result, Settings, grid
+from reproduction.protocol import MCF_REGRESSION, RATES, SVR, UNIT_CS, chosen_and_tested
+from reproduction.writing import Check, Results, Section, check, curve, rate_table
+
+MODELS = (SVR, MCF_REGRESSION)
+#: Halves of the reviews to train on.
+SEEDS = (0, 1, 2, 3, 4)
+
+
+def cells(quick: bool) -> list[Settings]:
+    if quick:
+        tiny = {"Cs": [0.1, 1.0], "folds": 2, "rows": 100}
+        return [{**cell, **tiny} for cell in grid(model=MODELS, rate=[0.0, 0.3], seed=[0])]
+    full = {"Cs": list(UNIT_CS), "folds": 5, "rows": None}
+    return [{**cell, **full} for cell in grid(model=MODELS, rate=RATES, seed=SEEDS)]
+
+
+def measure(settings: Settings) -> Result:
+    return chosen_and_tested(data.hotel(settings["seed"]).thin(settings["rows"]), settings)
+
+
+def section(results: Results) -> Section:
+    curves = {model: curve(results, error=False, model=model) for model in MODELS}
+    rows = {model: {"model": model} for model in MODELS}
+    caption = f"R² on the test reviews, mean of {len(SEEDS)} random halves:"
+    return Section(
+        claim="Dropout-SVR predicts better than MCF-Quadratic at every rate; dropout improves the plain SVR "
+        "unless the "
+        "rate is above 0.8; rates between 0.1 and 0.5 are best.",
+        protocol="The paper's 5,000 TripAdvisor reviews were not found. In their place 5,000 others of the "
+        "same site, 1,000 "
+        "of each overall rating from 1 to 5, as log counts of 12,000 words, rows of length one; ratings "
+        "standardised; half to "
+        f"train on, half to test on, {len(SEEDS)} times. ε = 0.1; at every rate C of {len(UNIT_CS)} values "
+        "from "
+        f"{UNIT_CS[0]:g} to {UNIT_CS[-1]:g} by five folds.",
+        checks=judge(results),
+        tables=[rate_table(results, rows, RATES, caption, "test_score")],
+        figures={"hotel": figures.lines({"hotel reviews": curves}, "dropout rate", "R²")},
+    )
+
+
+def judge(results: Results) -> list[Check]:
+    def scores(model: str) -> list[float]:
+        return [results.mean("test_score", model=model, rate=rate) for rate in RATES]
+
+    def beats() -> tuple[bool, str]:
+        gains = [ours - theirs for ours, theirs in zip(scores(SVR), scores(MCF_REGRESSION), strict=True)]
+        words = f"ahead at {sum(gain > 0 for gain in gains)} of {len(gains)} rates"
+        return min(gains) > 0, f"{words}; R² differs by {min(gains):+.3f} to {max(gains):+.3f}"
+
+    def boosts() -> tuple[bool, str]:
+        gains = [score - scores(SVR)[0] for score in scores(SVR)[1:9]]
+        words = f"better at {sum(gain > 0 for gain in gains)} of {len(gains)} rates from 0.1 to 0.8"
+        return min(gains) > 0, f"{words}; R² changes by {min(gains):+.3f} to {max(gains):+.3f}"
+
+    def best() -> tuple[bool, str]:
+        rate = RATES[scores(SVR).index(max(scores(SVR)))]
+        return 0.1 <= rate <= 0.5, f"best at rate {rate}: R² {max(scores(SVR)):.3f}"
+
+    return [
+        check("Dropout-SVR beats MCF-Quadratic at every rate.", beats),
+        check("Dropout improves the plain SVR at all rates up to 0.8.", boosts),
+        check("The best rate lies between 0.1 and 0.5.", best),
+    ]
+
+
+EXPERIMENT = Experiment(
+    "hotel", "Figure 4", "Ratings of hotels: R² over the dropout rate", cells, measure, section
+)

@@ -1,0 +1,75 @@
+"""Hidden units as the paper shows them: weight, the images they respond to, mean response by class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from reproduction import figures
+from reproduction.cells import Result, Settings
+from reproduction.writing import Check, NotRunError, Results, check
+
+POSITIVE, NEUTRAL, NEGATIVE = "positive", "neutral", "negative"
+
+
+def extremes(model: Any, X: Any, y: Any, pictures: Any, settings: Settings) -> list[Result]:
+    """So many units each of the most positive, the least and the most negative weights."""
+    weights, each = model.coef_[0], settings["each"]
+    by_weight, by_size = np.argsort(-weights), np.argsort(abs(weights))
+    chosen = {POSITIVE: by_weight[:each], NEUTRAL: by_size[:each], NEGATIVE: by_weight[::-1][:each]}
+    responses = model.transform(X)
+    return [
+        {
+            "group": group,
+            "unit": int(unit),
+            "weight": float(weights[unit]),
+            "response": [round(float(responses[y == label, unit].mean()), 4) for label in np.unique(y)],
+            "images": [
+                figures.pack(pictures[i]) for i in np.argsort(-responses[:, unit])[: settings["images"]]
+            ],
+        }
+        for group, units in chosen.items()
+        for unit in units
+    ]
+
+
+def portraits(name: str, results: Results, classes: Sequence[str]) -> dict[str, Any]:
+    try:
+        (record,) = results.records()
+    except NotRunError:
+        return {}
+    return {name: figures.units(record["units"], classes)}
+
+
+def judge(results: Results, own: int, classes: Sequence[str]) -> list[Check]:
+    def contrast(group: str) -> list[float]:
+        """The mean response to the own class less that to the others, of every unit of a group."""
+        (record,) = results.records()
+        found = []
+        for unit in record["units"]:
+            if unit["group"] == group:
+                others = [value for label, value in enumerate(unit["response"]) if label != own]
+                found.append(unit["response"][own] - sum(others) / len(others))
+        return found
+
+    def signed(group: str, sign: int) -> tuple[bool, str]:
+        values = contrast(group)
+        words = ", ".join(f"{value:+.2f}" for value in values)
+        return all(
+            sign * value > 0 for value in values
+        ), f"response to {classes[own]} less that to the others: {words}"
+
+    def neutral() -> tuple[bool, str]:
+        sizes = [max(map(abs, contrast(group))) for group in (NEUTRAL, POSITIVE, NEGATIVE)]
+        words = "largest contrast of neutral, positive, negative units: " + ", ".join(
+            f"{s:.2f}" for s in sizes
+        )
+        return sizes[0] < min(sizes[1:]), words
+
+    return [
+        check(f"Units with positive weights respond more to {classes[own]}.", lambda: signed(POSITIVE, 1)),
+        check("Units with negative weights respond more to other classes.", lambda: signed(NEGATIVE, -1)),
+        check("Units with weights near zero tell them apart least.", neutral),
+    ]

@@ -1,0 +1,161 @@
+"""What a chapter of the report is made of: finished results, tables, curves, and claims that are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from statistics import mean
+from typing import Any
+
+from reproduction.cells import Experiment, Result, Settings, Store
+
+NOT_RUN = "not run yet"
+
+
+class NotRunError(Exception):
+    """A number that is asked for has not been measured yet."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """The cells of an experiment's full run, each with its record or None."""
+
+    cells: list[tuple[Settings, Result | None]]
+    store: Store
+
+    @classmethod
+    def of(cls, experiment: Experiment, store: Store) -> Results:
+        cells = experiment.cells(False)
+        return cls([(settings, store.load(experiment.name, settings)) for settings in cells], store)
+
+    def other(self, experiment: Experiment) -> Results:
+        """The results of another experiment, to set beside these."""
+        return Results.of(experiment, self.store)
+
+    @property
+    def missing(self) -> int:
+        return sum(record is None for _, record in self.cells)
+
+    def where(self, **match: Any) -> Results:
+        """The cells with these settings."""
+        chosen = [
+            cell for cell in self.cells if all(cell[0].get(name) == value for name, value in match.items())
+        ]
+        return Results(chosen, self.store)
+
+    def records(self) -> list[Result]:
+        """The results of all cells, which must have been run; a result has its cell's settings beside it."""
+        if not self.cells or self.missing:
+            raise NotRunError
+        return [{**settings, **record["result"]} for settings, record in self.cells if record is not None]
+
+    def finished(self) -> list[Result]:
+        """The results of those cells that have been run."""
+        return [{**settings, **record["result"]} for settings, record in self.cells if record is not None]
+
+    def mean(self, name: str, **match: Any) -> float:
+        """The mean of a number over the cells with these settings."""
+        return float(mean(result[name] for result in self.where(**match).records()))
+
+    def error(self, **match: Any) -> float:
+        """The mean test error."""
+        return 1 - self.mean("test_score", **match)
+
+    def chosen(self, **match: Any) -> Result:
+        """Of the cells with these settings, the result of the best cross-validated score."""
+        return max(self.where(**match).records(), key=lambda result: result["cv_score"])
+
+    def chosen_error(self, **match: Any) -> float:
+        """Its test error."""
+        return 1 - float(self.chosen(**match)["test_score"])
+
+
+@dataclass(frozen=True)
+class Check:
+    """A claim of the paper, whether our numbers bear it out (None: not run yet), and the numbers."""
+
+    claim: str
+    holds: bool | None
+    numbers: str
+
+
+def check(claim: str, judge: Callable[[], tuple[bool, str]]) -> Check:
+    """Judge a claim, or say that what it needs has not been run."""
+    try:
+        return Check(claim, *judge())
+    except NotRunError:
+        return Check(claim, None, NOT_RUN)
+
+
+@dataclass
+class Section:
+    """One chapter: claim and protocol in words, tables, figures (matplotlib's, by file name), checks."""
+
+    claim: str
+    protocol: str
+    checks: list[Check]
+    tables: list[str] = field(default_factory=list)
+    figures: dict[str, Any] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+
+    @property
+    def verdict(self) -> str:
+        known = [each.holds for each in self.checks if each.holds is not None]
+        if not known:
+            return NOT_RUN
+        words = "holds" if all(known) else "holds in part" if any(known) else "does not hold"
+        return words + (", as far as it has been run" if len(known) < len(self.checks) else "")
+
+
+def number(value: Callable[..., float], *args: Any, digits: int = 3, bold: bool = False, **match: Any) -> str:
+    """The value for these settings as an entry of a table, or that it is not there yet."""
+    try:
+        text = f"{value(*args, **match):.{digits}f}"
+    except NotRunError:
+        return NOT_RUN
+    return f"**{text}**" if bold else text
+
+
+def table(head: Sequence[Any], rows: Sequence[Sequence[Any]], caption: str = "", labels: int = 1) -> str:
+    """A markdown table, if anything of it has been run; so many columns are labels."""
+    if rows and all(NOT_RUN in str(entry) for row in rows for entry in row[labels:]):
+        return f"{caption} {NOT_RUN}."
+    lines = [head, ["---"] * len(head), *rows]
+    text = "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+    return f"{caption}\n\n{text}" if caption else text
+
+
+def rate_table(
+    results: Results, rows: dict[str, Settings], rates: Sequence[float], caption: str, name: str = ""
+) -> str:
+    """Test errors (or the mean of another number) by rate, a row for each of these settings."""
+    value = partial(results.mean, name) if name else results.error
+    body = [[label, *(number(value, rate=rate, **match) for rate in rates)] for label, match in rows.items()]
+    return table(["rate", *rates], body, caption)
+
+
+def gain_table(results: Results, rows: Sequence[str], axis: str, columns: Sequence[str], caption: str) -> str:
+    """Test errors without noise → with the rate chosen, too: a row for each model."""
+    body = []
+    for model in rows:
+        places: list[Settings] = [{"model": model, axis: column} for column in columns]
+        plain = [number(results.error, rate=0.0, **place) for place in places]
+        chosen = [number(results.chosen_error, bold=True, **place) for place in places]
+        body.append([model, *(f"{before} → {after}" for before, after in zip(plain, chosen, strict=True))])
+    return table(["model", *columns], body, caption)
+
+
+def curve(
+    results: Results, name: str = "test_score", axis: str = "rate", error: bool = True, **match: Any
+) -> tuple[list[float], list[float]]:
+    """What has been run of a curve: its abscissae, and the mean of a number (or one less it) at each."""
+    found: dict[float, list[float]] = {}
+    for result in results.where(**match).finished():
+        found.setdefault(result[axis], []).append(1 - result[name] if error else result[name])
+    places = sorted(found)
+    return places, [mean(found[place]) for place in places]
+
+
+def percent(value: float, digits: int = 1) -> str:
+    return f"{100 * value:.{digits}f} %"
