@@ -33,9 +33,9 @@ def parse() -> argparse.Namespace:
         "--results", type=Path, help="folder of the results (reproduction/results, quick: quick/)"
     )
     commands.add_parser("report", help="write REPORT.md and the figures from the results")
-    prepare = commands.add_parser("prepare", help="make cifar10.npz, all 60,000 images, in the data folder")
+    prepare = commands.add_parser("prepare", help="make cifar10.npz: all 60,000 images of CIFAR-10")
     prepare.add_argument("source", type=Path, help="folder of the Python batches, or of the PNG sheets")
-    prepare.add_argument("--to", type=Path, help=f"the file to write (cifar10.npz in the folder of {DATA})")
+    prepare.add_argument("--to", type=Path, help="the file to write (cifar10.npz in the cache)")
     return parser.parse_args()
 
 

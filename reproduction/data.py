@@ -1,9 +1,13 @@
-"""The data of the experiments, from the folder in MARGINOUT_DATA, as the experiments use them."""
+"""The data of the experiments, from the folder in MARGINOUT_DATA, as the experiments use them.
+
+Loaders keep what they loaded last for the next cell; nobody writes into it.
+"""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +45,7 @@ class Problem:
         return replace(self, X_test=self.X_test[known], y_test=self.y_test[known])
 
 
+@lru_cache(1)
 def amazon(domain: str) -> Problem:
     """Reviews of one product domain as counts of 5,000 words and bigrams; 2,000 to train on."""
     X, z = _csr(f"amazon_{domain}_5000.npz")
@@ -60,12 +65,14 @@ def amazon_20000(domain: str, fold: int, folds: int) -> Problem:
     return _split(X, y, ~test)
 
 
+@lru_cache(1)
 def reuters() -> Problem:
     """Reuters-21578 as term counts: the 58 of its 65 classes that occur in the training half."""
     X, z = _csr("reuters21578_65.npz")
     return _split(X, z["y"], z["split"] == 0).known_classes()
 
 
+@lru_cache(1)
 def newsgroups() -> Problem:
     """20 newsgroups, log counts of 17,576 words, rows of length one; 11,314 posts to train on."""
     X, z = _csr("newsgroups20_bow.npz")
@@ -81,6 +88,7 @@ def hotel(seed: int) -> Problem:
     return _split(_log_counts(X), (rating - rating[train].mean()) / rating[train].std(), train)
 
 
+@lru_cache(1)
 def mnist() -> Problem:
     """60,000 + 10,000 digits of 784 pixels in [0, 1], dense float32."""
     with np.load(file("mnist.npz")) as z:

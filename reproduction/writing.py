@@ -62,13 +62,12 @@ class Results:
         """The mean test error."""
         return 1 - self.mean("test_score", **match)
 
-    def chosen(self, **match: Any) -> Result:
-        """Of the cells with these settings, the result of the best cross-validated score."""
-        return max(self.where(**match).records(), key=lambda result: result["cv_score"])
-
     def chosen_error(self, **match: Any) -> float:
-        """Its test error."""
-        return 1 - float(self.chosen(**match)["test_score"])
+        """The test error of the cell of the best cross-validated score, mean over outer folds if any."""
+        best: dict[Any, Result] = {}
+        for result in sorted(self.where(**match).records(), key=lambda result: result["cv_score"]):
+            best[result.get("fold")] = result
+        return 1 - float(mean(result["test_score"] for result in best.values()))
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ NAMES = (
     "losses",
     "explicit",
     "amazon",
+    "amazon_20000",
     "documents",
     "cifar",
     "hotel",

@@ -99,23 +99,19 @@ def section(results: Results) -> Section:
         )
     return Section(
         claim="Dropout lowers the error of Dropout-SVM, Dropout-LR and MCF-Logistic by two to three points "
-        "and leaves "
-        "MCF-Quadratic where it was; the first three are alike, and better than MCF-Quadratic. With a hidden "
-        "layer errors are lower, "
-        "lower still with dropout, and lowest with 40 units: 0.265 and 0.261.",
+        "and leaves MCF-Quadratic where it was; the first three are alike, and better than MCF-Quadratic. "
+        "With a hidden layer errors are lower, lower still with dropout, and lowest with 40 units: 0.265 "
+        "and 0.261.",
         protocol="Features as in MCF and Coates et al. (2011): 7 × 7 patches at stride 1, "
-        "contrast-normalised and ZCA-whitened, "
-        "assigned to the nearest of 2,048 k-means prototypes learnt from 400,000 random training patches, "
-        "counted in four quadrants: 8,192 "
-        "counts, as they are. C is chosen on a fifth of the training images, then the model is fitted to all "
-        "of them. One-vs-rest, and a "
-        "hidden layer of K units for every class, as in the paper.",
+        "contrast-normalised and ZCA-whitened, assigned to the nearest of 2,048 k-means prototypes learnt "
+        "from 400,000 random training patches, counted in four quadrants: 8,192 counts, as they are. C is "
+        "chosen on a fifth of the training images, then the model is fitted to all of them. One-vs-rest, "
+        "and a hidden layer of K units for every class, as in the paper.",
         checks=judge(results.where(images=FULL)),
         tables=tables,
         remarks=[
-            "MCF's authors report 32.6 / 39.7 / 32.5 % without noise and 32.3 / 37.9 / 29.4 % with blankout "
-            "(quadratic / "
-            "exponential / logistic).",
+            "MCF's authors report 32.6 / 39.7 / 32.5 % without noise and 32.3 / 37.9 / 29.4 % with "
+            "blankout (quadratic / exponential / logistic).",
             f"Beyond the paper: “{GAUSSIAN}” and “{BALANCED}”.",
         ],
     )

@@ -82,14 +82,11 @@ def section(results: Results) -> Section:
     head = ["copies M", "rate chosen", *(f"rate {rate}" for rate in RATES)]
     return Section(
         claim="With more corrupted copies of the training data the error of the SVM falls, and the limit, "
-        "which "
-        "Dropout-SVM reaches without any copy, is best.",
-        protocol="Amazon books, 5,000 features. Copies are drawn with unbiased dropout, each weighs 1/M, and "
-        "LinearSVC with the "
-        f"hinge loss is trained on all of them. C of {CS[0]:g} to {CS[-1]:g} and the rate by five folds for "
-        "every M; test errors "
-        f"are means of {DRAWS} draws. MCF's authors report about 0.18–0.19 falling to 0.135 at 20,000 "
-        "features.",
+        "which Dropout-SVM reaches without any copy, is best.",
+        protocol="Amazon books, 5,000 features. Copies are drawn with unbiased dropout, each weighs 1/M, "
+        f"and LinearSVC with the hinge loss is trained on all of them. C of {CS[0]:g} to {CS[-1]:g} and the "
+        f"rate by five folds for every M; test errors are means of {DRAWS} draws. MCF's authors report "
+        "about 0.18–0.19 falling to 0.135 at 20,000 features.",
         checks=judge(explicit, limit),
         tables=[table(head, body, "Test error on books:")],
         figures={"explicit": figures.lines({"Amazon books": curves}, "copies M", "test error", log="x")},

@@ -29,16 +29,12 @@ def section(results: Results) -> Section:
     rows = {model: {"model": model} for model in MODELS}
     caption = f"R² on the test reviews, mean of {len(SEEDS)} random halves:"
     return Section(
-        claim="Dropout-SVR predicts better than MCF-Quadratic at every rate; dropout improves the plain SVR "
-        "unless the "
-        "rate is above 0.8; rates between 0.1 and 0.5 are best.",
+        claim="Dropout-SVR predicts better than MCF-Quadratic at every rate; dropout improves the plain "
+        "SVR unless the rate is above 0.8; rates between 0.1 and 0.5 are best.",
         protocol="The paper's 5,000 TripAdvisor reviews were not found. In their place 5,000 others of the "
-        "same site, 1,000 "
-        "of each overall rating from 1 to 5, as log counts of 12,000 words, rows of length one; ratings "
-        "standardised; half to "
-        f"train on, half to test on, {len(SEEDS)} times. ε = 0.1; at every rate C of {len(UNIT_CS)} values "
-        "from "
-        f"{UNIT_CS[0]:g} to {UNIT_CS[-1]:g} by five folds.",
+        "same site, 1,000 of each overall rating from 1 to 5, as log counts of 12,000 words, rows of "
+        f"length one; ratings standardised; half to train on, half to test on, {len(SEEDS)} times. ε = 0.1; "
+        f"at every rate C of {len(UNIT_CS)} values from {UNIT_CS[0]:g} to {UNIT_CS[-1]:g} by five folds.",
         checks=judge(results),
         tables=[rate_table(results, rows, RATES, caption, "test_score")],
         figures={"hotel": figures.lines({"hotel reviews": curves}, "dropout rate", "R²")},

@@ -109,17 +109,14 @@ def section(results: Results) -> Section:
     ]
     return Section(
         claim="Dropout training of the hinge loss and of the logistic loss is a sequence of quadratic "
-        "problems with "
-        "noise: in each step every example has a weight γ and a target, given in closed form. With margin 0 "
-        "and equal "
-        "weights the hinge problem is MCF-Quadratic; with equal weights the logistic problem is.",
+        "problems with noise: in each step every example has a weight γ and a target, given in closed "
+        "form. With margin 0 and equal weights the hinge problem is MCF-Quadratic; with equal weights the "
+        "logistic problem is.",
         protocol="A model is fitted by the library's solver (not by re-weighting). Weights and targets are "
-        "computed from its "
-        "scores by the table's formulas, and the weighted quadratic problem is solved: if the table is "
-        "right, the same "
-        "model comes back. Then the reduction: with the table's special values the solution must be "
-        "MCF-Quadratic's. "
-        "The number is the norm of the difference over the norm.",
+        "computed from its scores by the table's formulas, and the weighted quadratic problem is solved: "
+        "if the table is right, the same model comes back. Then the reduction: with the table's special "
+        "values the solution must be MCF-Quadratic's. The number is the norm of the difference over the "
+        "norm.",
         checks=judge(results),
         tables=[table(head, body, labels=3)],
     )

@@ -135,31 +135,25 @@ def section(results: Results) -> Section:
     ]
     return Section(
         claim="As pixels are deleted from the test digits, Dropout-SVM is the most robust of the linear "
-        "methods, above all "
-        "beyond half; it beats the plain SVM and FDROP beyond 10 %, MCF-Quadratic clearly, and Dropout-LR is "
-        "slightly "
-        "ahead of MCF-Logistic beyond half. A hidden layer lowers the error further, and dropout training "
-        "lowers it beyond 20 %.",
+        "methods, above all beyond half; it beats the plain SVM and FDROP beyond 10 %, MCF-Quadratic "
+        "clearly, and Dropout-LR is slightly ahead of MCF-Logistic beyond half. A hidden layer lowers the "
+        "error further, and dropout training lowers it beyond 20 %.",
         protocol=f"MNIST, {60_000 - VALIDATION:,} digits to train on. For every level of deletion C, the "
-        "rate and the kind of "
-        f"noise (or FDROP's number of deletions) are chosen on {VALIDATION:,} other training digits with as "
-        "many pixels "
-        f"deleted; test errors on the 10,000 test digits, mean of {MASKS} masks. Pixels are set to zero and "
-        "survivors stay "
-        "as they are, as in the paper; models are used as they are trained. Both kinds of noise stand to "
-        "choice, unbiased dropout and plain "
+        f"rate and the kind of noise (or FDROP's number of deletions) are chosen on {VALIDATION:,} other "
+        "training digits with as many pixels deleted; test errors on the 10,000 test digits, mean of "
+        f"{MASKS} masks. Pixels are set to zero and survivors stay as they are, as in the paper; models are "
+        "used as they are trained. Both kinds of noise stand to choice, unbiased dropout and plain "
         "deletion, for both our models and MCF, whose authors' code has the latter. Hidden layers have "
         f"{UNITS} units shared by the ten classes and are trained for at most 300 iterations.",
         checks=judge(results),
         tables=[table(["deleted", *LEVELS], body, "Test error, parameters chosen for every level:")],
         figures={"nightmare": figures.lines(panels, "share of pixels deleted", "test error")},
         remarks=[
-            "MCF's authors report errors 40 % (quadratic), 47 % (exponential) and 60 % (logistic) lower than "
-            "without noise "
-            "at half of the pixels deleted.",
-            f"Beyond the paper: “{OURS}”, the expected hinge loss of a normal score with both sides of every "
-            "one-vs-rest "
-            "problem weighing alike. The paper's bound gives classes up under heavy noise.",
+            "MCF's authors report errors 40 % (quadratic), 47 % (exponential) and 60 % (logistic) lower "
+            "than without noise at half of the pixels deleted.",
+            f"Beyond the paper: “{OURS}”, the expected hinge loss of a normal score with both sides of "
+            "every one-vs-rest problem weighing alike. The paper's bound gives classes up under heavy "
+            "noise.",
         ],
     )
 

@@ -35,8 +35,8 @@ def section(results: Results) -> Section:
         for rate in RATES
     ]
     return Section(
-        claim="The error of Dropout-LatentSVM hardly depends on the number of hidden units, at any rate, on "
-        "all four domains.",
+        claim="The error of Dropout-LatentSVM hardly depends on the number of hidden units, at any rate, "
+        "on all four domains.",
         protocol="As Figure 5, with 5 to 40 units.",
         checks=[
             check(

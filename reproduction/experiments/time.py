@@ -59,13 +59,11 @@ def seconds(work: Callable[..., Any], *args: Any) -> float:
 def section(results: Results) -> Section:
     part = Section(
         claim="Dropout-SVM and Dropout-LR train about as fast as MCF-Logistic and MCF-Quadratic, a little "
-        "faster; models "
-        "with a hidden layer take longer; all predict in no time.",
+        "faster; models with a hidden layer take longer; all predict in no time.",
         protocol="2,000 reviews of 5,000 features to train on, 4,465 to predict, rate 0.5, C near the one "
-        "that "
-        "cross-validation chooses, 20 hidden units; medians of five fits, all models in turn. The paper "
-        "compares C++ "
-        "with the MCF authors' Matlab; here all six are this library's, with the same care for each.",
+        "that cross-validation chooses, 20 hidden units; medians of five fits, all models in turn. The "
+        "paper compares C++ with the MCF authors' Matlab; here all six are this library's, with the same "
+        "care for each.",
         checks=judge(results),
     )
     try:

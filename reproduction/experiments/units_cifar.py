@@ -40,13 +40,11 @@ def measure(settings: Settings) -> Result:
 
 def section(results: Results) -> Section:
     return Section(
-        claim="Units with positive weights respond to airplanes, those with negative weights to automobiles, "
-        "trucks, ships and "
-        "cats, and those with weights near zero to many classes.",
+        claim="Units with positive weights respond to airplanes, those with negative weights to "
+        "automobiles, trucks, ships and cats, and those with weights near zero to many classes.",
         protocol="Dropout-LatentSVM with 40 units on the visual words of Tables 3 and 4, “airplane against "
-        "the rest”, rate 0.3, "
-        "C = 0.1. Of the test images: the five to which a unit responds most, and its mean response to each "
-        "class.",
+        "the rest”, rate 0.3, C = 0.1. Of the test images: the five to which a unit responds most, and its "
+        "mean response to each class.",
         checks=judge(results, 0, images.CLASSES),
         figures=portraits("units_cifar", results, images.CLASSES),
     )

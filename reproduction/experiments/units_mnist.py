@@ -35,12 +35,11 @@ def measure(settings: Settings) -> Result:
 
 def section(results: Results) -> Section:
     return Section(
-        claim="Hidden units with large positive weights respond to zeros, those with large negative weights "
-        "to some of the other "
-        "digits, and those with weights near zero to all digits alike.",
+        claim="Hidden units with large positive weights respond to zeros, those with large negative "
+        "weights to some of the other digits, and those with weights near zero to all digits alike.",
         protocol="Dropout-LatentSVM with 60 units, “0 against the rest”, all 60,000 digits, rate 0.3, C = "
-        "0.1. Of the test digits: "
-        "the six to which a unit responds most, and its mean response to each digit.",
+        "0.1. Of the test digits: the six to which a unit responds most, and its mean response to each "
+        "digit.",
         checks=judge(results, 0, DIGITS),
         figures=portraits("units_mnist", results, DIGITS),
     )
