@@ -58,6 +58,8 @@ def lines(panels: Panels, across: str, up: str, log: str = "") -> Any:
             colour, marker = STYLES.get(name, (OTHERS[place % len(OTHERS)], "o"))
             (handles[name],) = axis.plot(x, y, color=colour, marker=marker, markersize=4, linewidth=1.4)
         axis.set(title=title, xlabel=across, ylabel=up)
+        if not any(len(x) for x, _ in curves.values()):
+            axis.text(0.5, 0.5, "not run yet", transform=axis.transAxes, ha="center", color="#555555")
         if "x" in log:
             axis.set_xscale("log", base=2)
         if "y" in log:
