@@ -81,36 +81,23 @@ def test_a_killed_run_loses_at_most_the_cell_in_progress(tmp_path):
     assert len(starts) <= 30 + kills
 
 
-@pytest.fixture(scope="module")
-def quick(tmp_path_factory):
-    """Printed text and result folder of everything, tiny, with whatever data there are."""
-    folder, cache = tmp_path_factory.mktemp("results"), tmp_path_factory.mktemp("cache")
-    process = command(
-        "-m", "reproduction", "run", "all", "--quick", "--results", folder, MARGINOUT_CACHE=str(cache)
-    )
+def test_a_quick_run_of_everything(tmp_path):
+    """Every cell is kept, or its missing file named; and none is run twice."""
+    store, cache = Store(tmp_path / "results"), str(tmp_path / "cache")
+    everything = ("-m", "reproduction", "run", "all", "--quick", "--results", store.folder)
+    process = command(*everything, MARGINOUT_CACHE=cache)
     text = process.communicate()[0]
     assert process.returncode == 0, text
-    return text, folder
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_cell_of_a_quick_run_is_kept_or_its_missing_file_named(quick, name):
-    text, folder = quick
-    experiment, store = load(name), Store(folder)
-    records = [store.load(name, settings) for settings in experiment.cells(True)]
-    missing = sum(record is None for record in records)
-    named = sum(map(int, re.findall(rf"== {name}: (\d+) cells skipped: \w+\.npz is ", text)))
-    assert missing == named
-    for record in filter(None, records):
-        assert record["versions"]["marginout"]
-        assert record["seconds"] > 0
-        assert record["result"]
-
-
-def test_finished_cells_are_not_run_again(quick):
-    _, folder = quick
-    process = command("-m", "reproduction", "run", "losses", "--quick", "--results", folder)
-    assert "0 of 2 cells to run" in process.communicate()[0]
+    for name in NAMES:
+        records = [store.load(name, settings) for settings in load(name).cells(True)]
+        named = sum(map(int, re.findall(rf"== {name}: (\d+) cells skipped: \w+\.npz is ", text)))
+        assert records.count(None) == named
+        for record in filter(None, records):
+            assert record["versions"]["marginout"]
+            assert record["seconds"] > 0
+            assert record["result"]
+    again = command("-m", "reproduction", "run", "losses", "--quick", "--results", store.folder)
+    assert "0 of 2 cells to run" in again.communicate()[0]
 
 
 def test_without_data_the_rest_still_runs(tmp_path):
