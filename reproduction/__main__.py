@@ -68,7 +68,7 @@ def main() -> int:
             experiment = load(name)
             cells = experiment.cells(False)
             done = sum(Store(RESULTS).path(name, settings).is_file() for settings in cells)
-            print(f"{name:15}{experiment.where:18}{done:4} of {len(cells):3} cells  {experiment.title}")
+            print(f"{name:15}{experiment.where:27}{done:4} of {len(cells):3} cells  {experiment.title}")
         return 0
     from reproduction.runner import run
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from reproduction import figures
@@ -26,8 +27,8 @@ are shares of the test examples that are misclassified. A claim is judged by a r
 it, and “holds in part” if some of its parts do. Test errors have a standard error: about 0.005 for the
 Amazon and Reuters test sets, 0.003 for MNIST, 0.0045 for CIFAR-10; smaller differences mean little.
 
-This page is written by `python -m reproduction report` from the files in `results/`, which hold settings,
-seeds, versions and times. Data and commands are in [README.md](README.md).
+This page is written by `python -m reproduction report` from the files in `reproduction/results`, which hold
+settings, seeds, versions and times. `reproduction/README.md` says where the data come from and how to run it.
 """
 
 
@@ -38,10 +39,14 @@ def write(store: Store, folder: Path) -> None:
         experiment = load(name)
         results = Results.of(experiment, store)
         section = experiment.section(results)
+        if not results.finished():
+            section.figures = {}
         for file, figure in section.figures.items():
             figures.save(figure, folder / "figures" / f"{file}.svg")
         chapters.append(chapter(experiment, results, section))
-        summary.append([f"[{experiment.where}](#{name})", experiment.title, f"**{section.verdict}**"])
+        summary.append(
+            [f"[{experiment.where}](#{anchor(experiment)})", experiment.title, f"**{section.verdict}**"]
+        )
     text = "\n\n".join([HEAD + "\n" + table(["", "experiment", "verdict"], summary), *chapters]) + "\n"
     partial = folder / "REPORT.md.partial"
     partial.write_text(text, encoding="utf-8")
@@ -51,20 +56,25 @@ def write(store: Store, folder: Path) -> None:
 
 def chapter(experiment: Experiment, results: Results, section: Section) -> str:
     parts = [
-        f'<a id="{experiment.name}"></a>\n## {experiment.where}: {experiment.title}',
+        f"## {heading(experiment)}",
         f"**The claim.** {section.claim}",
         f"**How.** {section.protocol}",
         f"**Verdict: {section.verdict}.**\n\n" + "\n".join(map(judged, section.checks)),
-        *(
-            f"![{experiment.title}](figures/{file}.svg)"
-            for file in section.figures
-            if len(results.finished())
-        ),
+        *(f"![{experiment.title}](figures/{file}.svg)" for file in section.figures),
         *section.tables,
         *section.remarks,
         f"*{state(experiment, results)}*",
     ]
     return "\n\n".join(parts)
+
+
+def heading(experiment: Experiment) -> str:
+    return f"{experiment.where}: {experiment.title}"
+
+
+def anchor(experiment: Experiment) -> str:
+    """The heading's address, as GitHub and Sphinx make it."""
+    return re.sub(r"[^a-z0-9 -]", "", heading(experiment).lower()).replace(" ", "-")
 
 
 def judged(check: Check) -> str:

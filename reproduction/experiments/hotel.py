@@ -67,5 +67,5 @@ def judge(results: Results) -> list[Check]:
 
 
 EXPERIMENT = Experiment(
-    "hotel", "Figure 4", "Ratings of hotels: R² over the dropout rate", cells, measure, section
+    "hotel", "Figure 4", "Ratings of hotels, over the dropout rate", cells, measure, section
 )
