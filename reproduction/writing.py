@@ -104,7 +104,8 @@ class Section:
         if not known:
             return NOT_RUN
         words = "holds" if all(known) else "holds in part" if any(known) else "does not hold"
-        return words + (", as far as it has been run" if len(known) < len(self.checks) else "")
+        part = f" ({len(known)} of {len(self.checks)} parts run)" if len(known) < len(self.checks) else ""
+        return words + part
 
 
 def number(value: Callable[..., float], *args: Any, digits: int = 3, bold: bool = False, **match: Any) -> str:
