@@ -49,10 +49,14 @@ def _mcf(loss: str) -> Search:
 
 
 def _latent(model: Any) -> Search:
-    """One-vs-rest as in the paper: every class has a hidden layer of its own."""
+    """K hidden units, shared by the classes where there are several."""
 
     def search(Cs: Sequence[float], rate: float, cv: Any, settings: Settings) -> Any:
-        options = {"noise": rate, "shared": False, "random_state": settings["seed"]}
+        options = {
+            "noise": rate,
+            "random_state": settings["seed"],
+            "max_iter": settings.get("max_iter", 1000),
+        }
         return GridSearchCV(model(settings["K"], **options), {"C": Cs}, cv=cv)
 
     return search
@@ -73,7 +77,10 @@ MODELS: dict[str, Search] = {
 
 
 def folds(settings: Settings, regression: bool) -> Any:
-    """So many shuffled folds; one held-out fifth where folds = 1."""
+    """So many shuffled folds; one held-out fifth, of the first `search_rows` if given, where folds = 1."""
+    rows = settings.get("search_rows")
+    if rows is not None:
+        return [(np.arange(rows * 4 // 5), np.arange(rows * 4 // 5, rows))]
     number, seed = settings["folds"], settings["seed"]
     if number == 1:
         return ShuffleSplit(1, test_size=0.2, random_state=seed)

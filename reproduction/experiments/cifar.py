@@ -27,7 +27,8 @@ UNITS = (10, 20, 30, 40)
 #: Words, patches they are learnt from, seed.
 WORDS = {"words": 2048, "patches": 400_000, "seed": 0}
 CS = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
-LATENT_CS = (0.01, 0.1, 1.0)
+#: A fit of 40 units to all images takes an hour or two: C is chosen on the first images, of few values.
+LATENT_CS, SEARCH_ROWS, ITERATIONS = (0.1, 1.0), 10_000, 150
 
 #: The errors that the paper prints at rates 0, 0.2, 0.3.
 PRINTED = {
@@ -55,12 +56,11 @@ def cells(quick: bool) -> list[Settings]:
             images=[SMALL], model=LATENT, rate=[0.2], K=[2]
         )
         return [{**cell, **tiny} for cell in some]
-    done = []
-    for size in (SMALL, FULL):
-        linear = grid(images=[size], model=LINEAR, rate=RATES, Cs=[list(CS)])
-        latent = grid(images=[size], model=LATENT, K=UNITS, rate=RATES, Cs=[list(LATENT_CS)])
-        done += [{**cell, "folds": 1, "rows": None, **WORDS} for cell in linear + latent]
-    return done
+    fixed = {"folds": 1, "rows": None, **WORDS}
+    linear = grid(images=[SMALL, FULL], model=LINEAR, rate=RATES, Cs=[list(CS)])
+    latent = grid(images=[FULL], model=LATENT, K=UNITS, rate=RATES, Cs=[list(LATENT_CS)])
+    limits = {"search_rows": SEARCH_ROWS, "max_iter": ITERATIONS}
+    return [{**cell, **fixed} for cell in linear] + [{**cell, **fixed, **limits} for cell in latent]
 
 
 def measure(settings: Settings) -> Result:
@@ -70,33 +70,19 @@ def measure(settings: Settings) -> Result:
 
 
 def section(results: Results) -> Section:
-    tables = []
-    for size, words in ((FULL, "50,000 images to train on, 10,000 to test on"), (SMALL, "10,000 and 2,000")):
-        here = results.where(images=size)
-        printed = size == FULL
-        linear = [
-            [model, *row(here, PRINTED.get(model) if printed else None, model=model)] for model in LINEAR
-        ]
-        latent = [
-            [
-                model,
-                units,
-                *row(here, PRINTED_LATENT[model, units] if printed else None, model=model, K=units),
-            ]
-            for model in LATENT
-            for units in UNITS
-        ]
-        beside = ", ours / the paper's" if printed else ""
-        tables.append(
-            table(["model", *(f"rate {q}" for q in RATES)], linear, f"Table 3, {words}: test error{beside}:")
-        )
-        tables.append(
-            table(
-                ["model", "K", *(f"rate {q}" for q in RATES)],
-                latent,
-                f"Table 4, {words}: test error{beside}:",
-            )
-        )
+    head = [f"rate {rate}" for rate in RATES]
+    small, full = results.where(images=SMALL), results.where(images=FULL)
+    linear = [[model, *row(full, PRINTED.get(model), model=model)] for model in LINEAR]
+    latent = [
+        [*which, *row(full, PRINTED_LATENT[which], model=which[0], K=which[1])] for which in PRINTED_LATENT
+    ]
+    fewer = [[model, *row(small, None, model=model)] for model in LINEAR]
+    beside = "50,000 images to train on, 10,000 to test on: test error, ours / the paper's:"
+    tables = [
+        table(["model", *head], linear, f"Table 3, {beside}"),
+        table(["model", "K", *head], latent, f"Table 4, {beside}", 2),
+        table(["model", *head], fewer, "Table 3 with 10,000 images to train on and 2,000 to test on:"),
+    ]
     return Section(
         claim="Dropout lowers the error of Dropout-SVM, Dropout-LR and MCF-Logistic by two to three points "
         "and leaves MCF-Quadratic where it was; the first three are alike, and better than MCF-Quadratic. "
@@ -104,10 +90,13 @@ def section(results: Results) -> Section:
         "and 0.261.",
         protocol="Features as in MCF and Coates et al. (2011): 7 × 7 patches at stride 1, "
         "contrast-normalised and ZCA-whitened, assigned to the nearest of 2,048 k-means prototypes learnt "
-        "from 400,000 random training patches, counted in four quadrants: 8,192 counts, as they are. C is "
-        "chosen on a fifth of the training images, then the model is fitted to all of them. One-vs-rest, "
-        "and a hidden layer of K units for every class, as in the paper.",
-        checks=judge(results.where(images=FULL)),
+        "from 400,000 random training patches, counted in four quadrants: 8,192 counts, as they are. "
+        "One-vs-rest. C is chosen on a fifth of the training images, then the model is fitted to all of "
+        "them. Hidden layers depart from the paper for the sake of time: the ten classes share K units, "
+        f"where the paper has K for each class; C is one of {', '.join(f'{C:g}' for C in LATENT_CS)}, "
+        f"chosen on the first {SEARCH_ROWS:,} images, and fits end after {ITERATIONS} iterations at the "
+        "latest.",
+        checks=judge(full),
         tables=tables,
         remarks=[
             "MCF's authors report 32.6 / 39.7 / 32.5 % without noise and 32.3 / 37.9 / 29.4 % with "

@@ -64,7 +64,7 @@ def section(results: Results) -> Section:
         ],
         figures={"documents": figures.lines(panels, "dropout rate", "test error")},
         remarks=[
-            "Beyond the paper: one-vs-rest gives small classes up under heavy noise, because the bound "
+            "Beyond the paper: one-vs-rest can give small classes up under heavy noise, because the bound "
             f"makes it cheap to call everything negative. “{BALANCED}” weighs both sides of each problem "
             f"alike, “{GAUSSIAN}” takes the expected loss of a normal score in place of the bound; both are "
             "in the tables."

@@ -152,7 +152,7 @@ def section(results: Results) -> Section:
             "MCF's authors report errors 40 % (quadratic), 47 % (exponential) and 60 % (logistic) lower "
             "than without noise at half of the pixels deleted.",
             f"Beyond the paper: “{OURS}”, the expected hinge loss of a normal score with both sides of "
-            "every one-vs-rest problem weighing alike. The paper's bound gives classes up under heavy "
+            "every one-vs-rest problem weighing alike. The paper's bound can give classes up under heavy "
             "noise.",
         ],
     )
