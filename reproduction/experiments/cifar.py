@@ -26,7 +26,7 @@ LATENT = (LATENT_SVM, LATENT_LR)
 UNITS = (10, 20, 30, 40)
 #: Words, patches they are learnt from, seed.
 WORDS = {"words": 2048, "patches": 400_000, "seed": 0}
-CS = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+CS = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 #: A fit of 40 units to all images takes an hour or two: C is chosen on the first images, of few values.
 LATENT_CS, SEARCH_ROWS, ITERATIONS = (0.1, 1.0), 10_000, 150
 
