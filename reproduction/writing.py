@@ -157,5 +157,12 @@ def curve(
     return places, [mean(found[place]) for place in places]
 
 
+def points(values: float | Sequence[float]) -> str:
+    """A difference of errors, or the least and the largest of several, in signed percentage points."""
+    if isinstance(values, float):
+        return f"{100 * values:+.2f} points"
+    return f"{100 * min(values):+.1f} to {100 * max(values):+.1f} points"
+
+
 def percent(value: float, digits: int = 1) -> str:
     return f"{100 * value:.{digits}f} %"

@@ -17,7 +17,7 @@ from reproduction.protocol import (
     SVM,
     chosen_and_tested,
 )
-from reproduction.writing import Check, Results, Section, check, number, percent, table
+from reproduction.writing import Check, Results, Section, check, number, points, table
 
 SMALL, FULL = images.FILES
 RATES = (0.0, 0.2, 0.3)
@@ -121,7 +121,9 @@ def judge(full: Results) -> list[Check]:
         cuts = {
             model: full.error(model=model, rate=0.0) - best(model=model) for model in (SVM, LR, MCF_LOGISTIC)
         }
-        return min(cuts.values()) > 0.005, ", ".join(f"{model} {percent(cut)}" for model, cut in cuts.items())
+        return min(cuts.values()) > 0.005, "error without noise less that with it: " + ", ".join(
+            f"{model} {points(cut)}" for model, cut in cuts.items()
+        )
 
     def beats() -> tuple[bool, str]:
         errors = {model: best(model=model) for model in (SVM, LR, MCF_QUADRATIC)}
@@ -132,7 +134,7 @@ def judge(full: Results) -> list[Check]:
     def ties() -> tuple[bool, str]:
         errors = {model: best(model=model) for model in (SVM, LR, MCF_LOGISTIC)}
         worst = max(errors[SVM], errors[LR]) - errors[MCF_LOGISTIC]
-        return worst < 0.01, f"at worst {percent(worst, 2)} above MCF-Logistic"
+        return worst < 0.01, f"the worse of the two less MCF-Logistic: {points(worst)}"
 
     def hidden() -> tuple[bool, str]:
         errors = {model: best(model=model, K=40) for model in LATENT}
@@ -142,7 +144,7 @@ def judge(full: Results) -> list[Check]:
 
     def noise_helps() -> tuple[bool, str]:
         cuts = [full.error(model=m, K=k, rate=0.0) - best(model=m, K=k) for m in LATENT for k in UNITS]
-        return min(cuts) > 0, f"dropout lowers the error by {percent(min(cuts))} to {percent(max(cuts))}"
+        return min(cuts) > 0, f"error without noise less that with it: {points(cuts)}"
 
     return [
         check(

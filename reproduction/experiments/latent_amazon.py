@@ -8,7 +8,7 @@ from reproduction import data, figures
 from reproduction.cells import Experiment, Result, Settings, grid
 from reproduction.experiments import amazon
 from reproduction.protocol import LATENT_LR, LATENT_SVM, LR, RATES, SVM, chosen_and_tested
-from reproduction.writing import Check, Results, Section, check, curve, percent, rate_table
+from reproduction.writing import Check, Results, Section, check, curve, points, rate_table
 
 MODELS = (LATENT_SVM, LATENT_LR)
 #: Hidden units; the paper does not say how many it used here.
@@ -63,7 +63,7 @@ def judge(results: Results, linear: Results) -> list[Check]:
         )
         return abs(
             gap
-        ) < 0.01, f"error of LatentSVM less that of LatentLR, mean over domains and rates: {percent(gap, 2)}"
+        ) < 0.01, f"error of LatentSVM less that of LatentLR, mean over domains and rates: {points(gap)}"
 
     def boosts(model: str) -> tuple[bool, str]:
         cuts = [
@@ -71,9 +71,7 @@ def judge(results: Results, linear: Results) -> list[Check]:
             - results.chosen_error(domain=domain, model=model)
             for domain in data.DOMAINS
         ]
-        words = ", ".join(
-            f"{domain} {percent(cut, 2)}" for domain, cut in zip(data.DOMAINS, cuts, strict=True)
-        )
+        words = ", ".join(f"{domain} {points(cut)}" for domain, cut in zip(data.DOMAINS, cuts, strict=True))
         return min(cuts) > 0, f"{model}, error without noise less that at the chosen rate: {words}"
 
     def no_better() -> tuple[bool, str]:
@@ -83,7 +81,7 @@ def judge(results: Results, linear: Results) -> list[Check]:
             for domain in data.DOMAINS
         ]
         words = ", ".join(
-            f"{domain} {percent(gain, 2)}" for domain, gain in zip(data.DOMAINS, gains, strict=True)
+            f"{domain} {points(gain)}" for domain, gain in zip(data.DOMAINS, gains, strict=True)
         )
         return mean(gains) < 0.01, f"error of Dropout-SVM less that of Dropout-LatentSVM: {words}"
 

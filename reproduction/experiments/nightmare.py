@@ -25,7 +25,7 @@ from marginout.robustness import deletion_curve
 from reproduction import data, figures
 from reproduction.cells import Experiment, Result, Settings, grid
 from reproduction.protocol import LATENT_LR, LATENT_SVM, LR, MCF_LOGISTIC, MCF_QUADRATIC, SVM
-from reproduction.writing import Check, NotRunError, Results, Section, check, number, percent, table
+from reproduction.writing import Check, NotRunError, Results, Section, check, number, points, table
 
 HINGE, FDROP, OURS = "Hinge-L2", "Hinge-FDROP", "Dropout-SVM, Gaussian and balanced"
 LEVELS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -164,18 +164,18 @@ def judge(results: Results) -> list[Check]:
             rival: [error(results, p, model=rival) - error(results, p, model=model) for p in levels]
             for rival in rivals
         }
-        words = ", ".join(
-            f"{rival} by {percent(min(gap))} to {percent(max(gap))}" for rival, gap in gaps.items()
-        )
-        return min(min(gap) for gap in gaps.values()) > 0, f"{model} is ahead of {words}"
+        words = ", ".join(f"{rival} {points(gap)}" for rival, gap in gaps.items())
+        return min(
+            min(gap) for gap in gaps.values()
+        ) > 0, f"error less that of {model}, over the levels: {words}"
 
     def hidden() -> tuple[bool, str]:
         gaps = [error(results, p, model=SVM) - error(results, p, model=LATENT_SVM) for p in LEVELS]
-        return min(gaps) > 0, f"error lower by {percent(min(gaps))} to {percent(max(gaps))}"
+        return min(gaps) > 0, f"error without it less that with it: {points(gaps)}"
 
     def trained(model: str) -> tuple[bool, str]:
         gaps = [error(results, p, model=model, rate=0.0) - error(results, p, model=model) for p in LEVELS[3:]]
-        return min(gaps) > 0, f"{model}: error lower by {percent(min(gaps))} to {percent(max(gaps))}"
+        return min(gaps) > 0, f"error without noise less that with it: {points(gaps)}"
 
     above, others = LEVELS[6:], (LR, MCF_LOGISTIC, MCF_QUADRATIC, HINGE, FDROP)
     worst = (HINGE, FDROP)

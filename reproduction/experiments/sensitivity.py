@@ -5,7 +5,7 @@ from __future__ import annotations
 from reproduction import data, figures
 from reproduction.cells import Experiment, Result, Settings, grid
 from reproduction.protocol import LATENT_SVM, chosen_and_tested
-from reproduction.writing import Results, Section, check, curve, number, percent, table
+from reproduction.writing import Results, Section, check, curve, number, points, table
 
 UNITS = (5, 10, 20, 40)
 RATES = (0.1, 0.5, 0.9)
@@ -56,7 +56,7 @@ def flat(results: Results) -> tuple[bool, str]:
             spreads.append(max(errors) - min(errors))
     return max(
         spreads
-    ) < 0.02, f"largest difference {percent(max(spreads))}, mean {percent(sum(spreads) / len(spreads))}"
+    ) < 0.02, f"largest difference {points(max(spreads))}, mean {points(sum(spreads) / len(spreads))}"
 
 
 EXPERIMENT = Experiment(
