@@ -79,13 +79,13 @@ def newsgroups() -> Problem:
     return _split(_log_counts(X), z["y"], z["split"] == 0)
 
 
-def hotel(seed: int) -> Problem:
-    """5,000 hotel reviews, log counts, rows of length one, half to train on; ratings standardised."""
+def hotel(seed: int, log: bool) -> Problem:
+    """5,000 hotel reviews, half to train on; counts, or logarithms in unit rows; ratings standardised."""
     X, z = _csr("hotel_reviews_bow.npz")
     train = np.zeros(X.shape[0], dtype=bool)
     train[np.random.default_rng(seed).permutation(X.shape[0])[: X.shape[0] // 2]] = True
     rating = z["rating"].astype(np.float64)
-    return _split(_log_counts(X), (rating - rating[train].mean()) / rating[train].std(), train)
+    return _split(_log_counts(X) if log else X, (rating - rating[train].mean()) / rating[train].std(), train)
 
 
 @lru_cache(1)
