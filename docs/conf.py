@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import marginout
+from marginout.cli.errors import EXIT_CODES
 from marginout.skops import trusted_types
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
@@ -31,7 +32,10 @@ html_math_renderer = "mathml"
 default_role = "code"
 myst_enable_extensions = ["colon_fence", "dollarmath", "substitution"]
 myst_heading_anchors = 3
-myst_substitutions = {"trusted_types": "\n".join(f"- `{name}`" for name in trusted_types())}
+myst_substitutions = {
+    "exit_codes": f"```text\n{EXIT_CODES}\n```",
+    "trusted_types": "\n".join(f"- `{name}`" for name in trusted_types()),
+}
 
 # --------------------------------------------------------------------------- API pages
 autosummary_generate = True
