@@ -33,7 +33,7 @@ from marginout._latent_blocks import block_class
 from marginout._mgf import Coding, MgfObjective
 from marginout._objective import Objective
 from marginout.losses import EpsilonInsensitive, Hinge, Quadratic, logistic
-from marginout.noise import Deletion, Dropout, GroupDeletion, GroupDropout, feature_groups
+from marginout.noise import Deletion, Dropout, GroupDeletion, GroupDropout, feature_groups, from_missing
 from marginout.solvers import irls, least_squares, ncg
 
 N, D, G = 40, 12, 4
@@ -468,3 +468,12 @@ def test_sampling_has_the_moments(noise, storage):
         assert alive[:, 0].mean() == pytest.approx(1 - RATES[g], abs=0.02)
     np.testing.assert_allclose(Z.mean(axis=0), noise.mean(X[:1])[0], rtol=0.05)
     np.testing.assert_allclose(Z.var(axis=0), noise.var(X[:1])[0], rtol=0.1, atol=1e-12)
+
+
+def test_numbers_are_places_and_labels_are_never_missing():
+    """Integer column names are no names, as in scikit-learn: a number is a feature's place everywhere."""
+    frame = pd.DataFrame(np.ones((8, 4)), columns=[3, 2, 1, 0])
+    np.testing.assert_array_equal(from_missing(frame, [[0], [1, 2, 3]]).numbers(4), [0, 1, 1, 1])
+    for labels in (["a", "a", np.nan, "b"], ["a", None], pd.array(["a", pd.NA], dtype="string")):
+        with pytest.raises(ValueError, match="groups do not cover all features"):
+            GroupDropout(labels)

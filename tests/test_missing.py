@@ -365,3 +365,16 @@ def test_training_for_what_production_shows():
 def test_samples_without_rates(X, match):
     with pytest.raises(ValueError, match=match):
         from_missing(X)
+
+
+def test_an_entry_stored_in_two_parts_is_missing_once():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 6)), np.arange(60) % 2
+    model = DropoutSVC(noise=0.3, missing="deleted").fit(X, y)
+    twice = sp.csr_array(([1.0, np.nan, np.nan, 2.0], [0, 1, 1, 2], [0, 4]), shape=(1, 6))
+    once = twice.copy()
+    once.sum_duplicates()
+    np.testing.assert_allclose(model.decision_function(twice), model.decision_function(once))
+    assert twice.nnz == 4
+    rows = sp.csr_array(([np.nan] * 4, [0] * 4, [0, 2, 4]), shape=(2, 2))
+    assert np.all(from_missing(rows).rate < 1)

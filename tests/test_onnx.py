@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -174,3 +175,10 @@ def test_without_skl2onnx():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
     assert "pip install 'marginout[onnx]'" in done.stderr.splitlines()[-1]
+
+
+def test_what_deletes_missing_entries_is_refused():
+    X, y = load_iris(return_X_y=True)
+    import_module("marginout.onnx").register()
+    with pytest.raises(ValueError, match="missing='deleted' cannot be converted"):
+        skl2onnx.to_onnx(DropoutSVC(missing="deleted").fit(X, y), X[:1])

@@ -26,6 +26,7 @@ def freeze_groups(groups: Any) -> Any:
     elif isinstance(groups, (list, tuple)) and any(_is_listed(group) for group in groups):
         frozen = tuple(_features(group) for group in groups)
     else:
+        _check_labels(groups)
         frozen = np.array(groups)
         frozen.flags.writeable = False
         if frozen.ndim != 1:
@@ -34,8 +35,6 @@ def freeze_groups(groups: Any) -> Any:
         raise ValueError(
             f"groups={groups!r} must be one label per feature, or a list or dict of lists of features."
         )
-    if isinstance(frozen, np.ndarray):
-        _check_labels(frozen)
     for label, features in _named(frozen):
         if not features:
             raise ValueError(f"groups[{label!r}] is empty: a group needs at least one feature.")
@@ -103,12 +102,13 @@ def _named(groups: Any) -> list[tuple[Any, tuple[Any, ...]]]:
     return list(groups.items() if isinstance(groups, dict) else enumerate(groups))
 
 
-def _check_labels(labels: NDArray[Any]) -> None:
-    missing = np.flatnonzero((labels != labels) | (labels == np.array(None)))
-    if len(missing):
-        raise ValueError(
-            f"groups do not cover all features: that of feature {missing[0]} is {labels[missing[0]]!r}."
-        )
+def _check_labels(labels: Any) -> None:
+    """Refuse a label that is None or NaN, before NumPy makes a text of it."""
+    if isinstance(labels, str) or not isinstance(labels, Iterable):
+        return
+    for feature, label in enumerate(labels):
+        if label is None or type(label).__name__ == "NAType" or (isinstance(label, float) and label != label):
+            raise ValueError(f"groups do not cover all features: that of feature {feature} is {label!r}.")
 
 
 def _by_label(labels: NDArray[Any], n_features: int) -> Groups:
@@ -122,10 +122,10 @@ def _by_label(labels: NDArray[Any], n_features: int) -> Groups:
 
 
 def _find(feature: Any, label: Any, places: dict[Any, int], n_features: int) -> Sequence[int]:
-    """The features meant by a number, a name or a prefix."""
-    if feature in places:
-        return [places[feature]]
+    """The features meant by a number, a name or a prefix; names are texts, as in scikit-learn."""
     if isinstance(feature, str):
+        if feature in places:
+            return [places[feature]]
         if begin := [at for name, at in places.items() if str(name).startswith(feature)]:
             return begin
     elif isinstance(feature, int) and not isinstance(feature, bool) and 0 <= feature < n_features:

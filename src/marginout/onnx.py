@@ -128,6 +128,11 @@ def register() -> None:
 def _scores(operator: Any, version: int) -> Any:
     """The graph of the scores, one column per output of the model."""
     model, X = operator.raw_operator, operator.inputs[0]
+    if getattr(model, "missing", "error") != "error":
+        raise ValueError(
+            f"missing={model.missing!r} cannot be converted: ONNX would not delete what is missing. Fit with "
+            "missing='error', and fill missing entries before."
+        )
     dtype = np.float64 if isinstance(X.type, DoubleTensorType) else np.float32
     if not isinstance(X.type, (DoubleTensorType, FloatTensorType)):
         X = OnnxCast(X, to=onnx_proto.TensorProto.FLOAT, op_version=version)

@@ -255,3 +255,27 @@ def test_categories_are_the_same_in_every_format(run, tmp_path):
         run("predict", tmp_path / "m", tmp_path / f"a.{kind}", "--scores")[1] for kind in ("csv", "parquet")
     )
     assert one == two
+
+
+def test_inputs_are_never_overwritten_and_long_rows_refused(run, tmp_path):
+    data = tmp_path / "data.csv"
+    people(40).to_csv(data, index=False)
+    before = data.read_bytes()
+    assert run("fit", data, "--target", "bought", "--out", data)[0] == 5
+    assert run("compare", data, "--target", "bought", "--out", data)[0] == 5
+    assert data.read_bytes() == before
+    longer = tmp_path / "longer.csv"
+    longer.write_text("x,y,z\n1,0.3,0,0.7\n2,3.1,1,0.2\n3,0.5,0,0.1\n")
+    code, _, said = run("fit", longer, "--target", "y", "--out", tmp_path / "model")
+    assert code == 3
+    assert "more fields than its header" in said
+
+
+def test_predictions_of_nothing_are_nothing(run, files, tmp_path):
+    model = tmp_path / "model"
+    data = tmp_path / "data.csv"
+    people(40).to_csv(data, index=False)
+    assert run("fit", data, "--target", "bought", "--out", model)[0] == 0
+    code, out, _ = run("predict", model, tmp_path / "missing.csv")
+    assert (code, out) == (3, "")
+    assert run("predict", model, data, "--out", model)[0] == 5

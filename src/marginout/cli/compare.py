@@ -90,7 +90,7 @@ def _search(model: Any, parameter: str, grid: Any) -> GridSearchCV:
 def run(arguments: Namespace) -> None:
     """Nested cross-validation; every model is scored whole and as features die."""
     if arguments.out:
-        check_writable(arguments.out)
+        check_writable(arguments.out, arguments.data)
     progress = Progress(arguments.quiet or arguments.json)
     warnings.filterwarnings("ignore", category=GridEdgeWarning)  # the grid is the same for all, by intent
     training = training_data(arguments, progress, rows=arguments.rows)

@@ -18,7 +18,7 @@ def run(arguments: Namespace) -> None:
     """Read, prepare, fit, save, tell."""
     if arguments.out == "-":
         raise UsageError("a model cannot go to standard output: name a file, as in --out my.model")
-    check_writable(arguments.out)
+    check_writable(arguments.out, arguments.data)
     modelfile.require_skops()
     progress = Progress(arguments.quiet or arguments.json)
     training = training_data(arguments, progress)

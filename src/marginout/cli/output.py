@@ -16,10 +16,13 @@ from typing import Any, BinaryIO
 from marginout.cli.errors import OutputError
 
 
-def check_writable(path: str) -> None:
-    """Fail before the work, not after it, where a file cannot be written."""
+def check_writable(path: str, *inputs: str | None) -> None:
+    """Fail before the work, not after it, where a file cannot be written, or is one of the inputs."""
     if path == "-":
         return
+    for given in inputs:
+        if given and given != "-" and os.path.realpath(given) == os.path.realpath(path):
+            raise OutputError(f"cannot write {path!r}: it is read as well: name another file")
     folder = Path(os.path.realpath(path)).parent
     if not folder.is_dir():
         raise OutputError(

@@ -19,7 +19,7 @@ from marginout.cli.reading import model_blocks
 
 def run(arguments: Namespace) -> None:
     """CSV with the column `prediction`, or JSON lines; to a file, or to standard output."""
-    check_writable(arguments.out)
+    check_writable(arguments.out, arguments.model, arguments.data)
     progress = Progress(arguments.quiet)
     model = modelfile.load(arguments.model)
     if arguments.scores and not hasattr(model.estimator, "decision_function"):
@@ -47,8 +47,7 @@ def _lines(model: modelfile.Model, arguments: Namespace, progress: Progress) -> 
     header = ["prediction"]
     if arguments.scores:
         header += [f"score {name}" for name in model.classes] if len(model.classes) > 2 else ["score"]
-    if not arguments.json:
-        yield _csv([header])
+    head = "" if arguments.json else _csv([header])  # with the first rows: not before there are any
     for X, _ in model_blocks(model, arguments, progress, labelled=False):
         columns = [model.pipeline.predict(X)]
         if arguments.scores:
@@ -58,7 +57,8 @@ def _lines(model: modelfile.Model, arguments: Namespace, progress: Progress) -> 
         if arguments.json:
             yield "".join(to_json(dict(zip(header, row, strict=True))) + "\n" for row in rows)
         else:
-            yield _csv(rows)
+            yield head + _csv(rows)
+            head = ""
 
 
 def _csv(rows: Any) -> str:

@@ -51,7 +51,7 @@ class Refits:
 def run(arguments: Namespace) -> None:
     """Delete features of DATA, score the fixed model, try other rates, tell."""
     if arguments.out:
-        check_writable(arguments.out)
+        check_writable(arguments.out, arguments.model, arguments.data, arguments.train)
     if arguments.train == arguments.data and sorted(arguments.train_where) == sorted(arguments.where):
         raise UsageError("--train is DATA itself: name other rows, by --train-where, or leave it out")
     if arguments.train_where and not arguments.train:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import warnings
 from contextlib import suppress
 from typing import IO, Any
 
@@ -47,21 +48,26 @@ def _separated(
         raise UsageError(f"--delimiter {delimiter!r} must be one character")
     try:
         _check_header(stream, encoding, delimiter)
-        return pandas.read_csv(
-            stream,
-            sep=delimiter,
-            encoding=encoding,
-            dtype=dict.fromkeys(strings, str) or None,
-            index_col=False,
-            low_memory=False,
-            float_precision="round_trip",
-        )
+        with warnings.catch_warnings():
+            # Rows longer than the header would lose their ends.
+            warnings.simplefilter("error", pandas.errors.ParserWarning)
+            return pandas.read_csv(
+                stream,
+                sep=delimiter,
+                encoding=encoding,
+                dtype=dict.fromkeys(strings, str) or None,
+                index_col=False,
+                low_memory=False,
+                float_precision="round_trip",
+            )
     except LookupError as error:
         raise UsageError(f"--encoding {encoding!r} is unknown: name one that Python knows") from error
     except UnicodeDecodeError:
         raise
     except pandas.errors.EmptyDataError as error:
         raise DataError("it is empty") from error
+    except pandas.errors.ParserWarning as error:
+        raise DataError("its rows have more fields than its header has names: name all columns") from error
     except (pandas.errors.ParserError, ValueError, OverflowError) as error:
         raise DataError(f"it is no table with {delimiter!r} between columns: {_short(error)}") from error
 

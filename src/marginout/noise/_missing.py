@@ -62,7 +62,8 @@ def _missing_counts(X: Any) -> tuple[int, Array]:
     """The number of rows, and in how many of them each feature is missing."""
     dead: Any
     if sp.issparse(X):
-        X = X.tocsr()
+        X = X.tocsr(copy=True)
+        X.sum_duplicates()
         dead = np.bincount(X.indices[np.isnan(X.data)], minlength=X.shape[1])
     elif hasattr(X, "isna"):  # pandas
         dead = X.isna().to_numpy().sum(axis=0)
