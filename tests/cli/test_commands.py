@@ -269,6 +269,12 @@ def test_inputs_are_never_overwritten_and_long_rows_refused(run, tmp_path):
     code, _, said = run("fit", longer, "--target", "y", "--out", tmp_path / "model")
     assert code == 3
     assert "more fields than its header" in said
+    for text in ("\n\ny,x,y\n0,1,0\n1,2,1\n", 'y,"x\nx",y\n0,1,0\n1,2,1\n'):
+        longer.write_text(text)
+        code, _, said = run("fit", longer, "--target", "y", "--out", tmp_path / "model")
+        assert code == 3
+        assert "two columns have the name 'y'" in said
+    assert run("compare", data, "--target", "bought", "--json", "--out", "-")[0] == 2
 
 
 def test_predictions_of_nothing_are_nothing(run, files, tmp_path):

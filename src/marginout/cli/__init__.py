@@ -6,6 +6,16 @@ bring results out. Every command is a module of its own with a function `run`. N
 imported before a command needs it.
 """
 
-from marginout.cli.run import main
+from collections.abc import Sequence
 
 __all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; its exit code."""
+    try:
+        from marginout.cli import run
+
+        return run.main(argv)
+    except KeyboardInterrupt:  # before the command was ready for it
+        return 130

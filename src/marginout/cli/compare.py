@@ -18,7 +18,7 @@ from sklearn.svm import LinearSVC, LinearSVR
 
 from marginout.cli import prepare
 from marginout.cli.errors import DataError
-from marginout.cli.output import Progress, check_writable, print_json, print_table, write_text
+from marginout.cli.output import Progress, check_report, print_json, print_table, write_text
 from marginout.cli.reading import Training, training_data
 from marginout.cli.reports import closing, searched
 from marginout.estimators.cv import DropoutSVCCV, DropoutSVRCV, GridEdgeWarning
@@ -90,7 +90,7 @@ def _search(model: Any, parameter: str, grid: Any) -> GridSearchCV:
 def run(arguments: Namespace) -> None:
     """Nested cross-validation; every model is scored whole and as features die."""
     if arguments.out:
-        check_writable(arguments.out, arguments.data)
+        check_report(arguments.out, arguments.json, arguments.data)
     progress = Progress(arguments.quiet or arguments.json)
     warnings.filterwarnings("ignore", category=GridEdgeWarning)  # the grid is the same for all, by intent
     training = training_data(arguments, progress, rows=arguments.rows)

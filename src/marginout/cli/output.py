@@ -13,7 +13,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from marginout.cli.errors import OutputError
+from marginout.cli.errors import OutputError, UsageError
+
+
+def check_report(path: str, as_json: bool, *inputs: str | None) -> None:
+    """The same for a report, which cannot share standard output with JSON."""
+    if path == "-" and as_json:
+        raise UsageError("--json and a report on standard output do not go together: name a file with --out")
+    check_writable(path, *inputs)
 
 
 def check_writable(path: str, *inputs: str | None) -> None:

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from marginout.cli import modelfile, prepare
 from marginout.cli.errors import DataError, UsageError
 from marginout.cli.info import facts as model_facts
-from marginout.cli.output import Progress, check_writable, print_json, print_table, write_text
+from marginout.cli.output import Progress, check_report, print_json, print_table, write_text
 from marginout.cli.reading import model_data
 from marginout.cli.reports import closing, curve_line, searched
 from marginout.cli.weights import leaned_on
@@ -51,7 +51,7 @@ class Refits:
 def run(arguments: Namespace) -> None:
     """Delete features of DATA, score the fixed model, try other rates, tell."""
     if arguments.out:
-        check_writable(arguments.out, arguments.model, arguments.data, arguments.train)
+        check_report(arguments.out, arguments.json, arguments.model, arguments.data, arguments.train)
     if arguments.train == arguments.data and sorted(arguments.train_where) == sorted(arguments.where):
         raise UsageError("--train is DATA itself: name other rows, by --train-where, or leave it out")
     if arguments.train_where and not arguments.train:

@@ -74,9 +74,9 @@ def _separated(
 
 def _check_header(stream: Any, encoding: str, delimiter: str) -> None:
     """Refuse two columns of one name, which pandas would rename: a copy of the target would be a feature."""
-    head = stream.peek(1 << 16).decode(encoding, "replace").splitlines()[:1]
+    head = stream.peek(1 << 16).decode(encoding, "replace").lstrip("\ufeff\r\n")
     with suppress(csv.Error):  # pandas will say what is wrong
-        names = next(csv.reader(head, delimiter=delimiter), [])
+        names = next(csv.reader(head.splitlines(keepends=True), delimiter=delimiter), [])
         twice = next((name for name in names if name and names.count(name) > 1), None)
         if twice is not None:
             raise DataError(f"two columns have the name {twice[:40]!r}: rename one")
