@@ -24,6 +24,7 @@ from marginout import (
 )
 from reproduction.cells import Result, Settings
 from reproduction.data import Problem
+from reproduction.growing import Grown
 
 #: The rates of the paper's figures.
 RATES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -52,12 +53,15 @@ def _latent(model: Any) -> Search:
     """K hidden units, shared by the classes where there are several."""
 
     def search(Cs: Sequence[float], rate: float, cv: Any, settings: Settings) -> Any:
-        options = {
-            "noise": rate,
-            "random_state": settings["seed"],
-            "max_iter": settings.get("max_iter", 1000),
-        }
-        return GridSearchCV(model(settings["K"], **options), {"C": Cs}, cv=cv)
+        latent = model(
+            settings["K"],
+            noise=rate,
+            random_state=settings["seed"],
+            max_iter=settings.get("max_iter", 1000),
+        )
+        if "finish" in settings:
+            latent = Grown(latent, 1.0, settings["grow_from"], settings["finish"])
+        return GridSearchCV(latent, {"C": Cs}, cv=cv)
 
     return search
 

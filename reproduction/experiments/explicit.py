@@ -20,6 +20,8 @@ RATES = (0.3, 0.5, 0.7, 0.9)
 CS = (0.003, 0.01, 0.03, 0.1)
 #: Draws of the copies whose test errors are averaged.
 DRAWS = 3
+#: From so many copies on, C and the rate are chosen on one held-out fifth, not on five folds.
+MANY = 64
 EXPLICIT = "explicit corruption"
 
 
@@ -28,9 +30,12 @@ def cells(quick: bool) -> list[Settings]:
         tiny = {"Cs": [0.01, 0.1], "folds": 2, "seed": 0, "rows": 100}
         some = grid(model=[EXPLICIT], copies=[1, 4], rate=[0.5]) + grid(model=[SVM], rate=[0.5])
         return [{**cell, **tiny} for cell in some]
-    full = {"folds": 5, "seed": 0, "rows": None}
-    sampled = grid(model=[EXPLICIT], copies=COPIES, rate=RATES, Cs=[list(CS)])
-    return [{**cell, **full} for cell in grid(model=[SVM], rate=RATES, Cs=[list(COUNT_CS)]) + sampled]
+    limit = grid(model=[SVM], rate=RATES, Cs=[list(COUNT_CS)], folds=[5])
+    sampled = [
+        {**cell, "folds": 5 if cell["copies"] < MANY else 1}
+        for cell in grid(model=[EXPLICIT], copies=COPIES, rate=RATES, Cs=[list(CS)])
+    ]
+    return [{**cell, "seed": 0, "rows": None} for cell in limit + sampled]
 
 
 def measure(settings: Settings) -> Result:
@@ -85,7 +90,8 @@ def section(results: Results) -> Section:
         "which Dropout-SVM reaches without any copy, is best.",
         protocol="Amazon books, 5,000 features. Copies are drawn with unbiased dropout, each weighs 1/M, "
         f"and LinearSVC with the hinge loss is trained on all of them. C of {CS[0]:g} to {CS[-1]:g} and the "
-        f"rate by five folds for every M; test errors are means of {DRAWS} draws. MCF's authors report "
+        f"rate by five folds for every M, on one held-out fifth from M = {MANY} on; test errors are means of "
+        f"{DRAWS} draws. MCF's authors report "
         "about 0.18–0.19 falling to 0.135 at 20,000 features.",
         checks=judge(explicit, limit),
         tables=[table(head, body, "Test error on books:")],

@@ -24,6 +24,7 @@ from marginout.noise import Deletion, Dropout
 from marginout.robustness import deletion_curve
 from reproduction import data, figures
 from reproduction.cells import Experiment, Result, Settings, grid
+from reproduction.growing import Grown
 from reproduction.protocol import LATENT_LR, LATENT_SVM, LR, MCF_LOGISTIC, MCF_QUADRATIC, SVM
 from reproduction.writing import Check, NotRunError, Results, Section, check, number, points, table
 
@@ -36,6 +37,8 @@ RATES = (0.1, 0.3, 0.5, 0.7, 0.9)
 #: The last digits of the training set choose the parameters; masks drawn for every level.
 VALIDATION, MASKS = 5_000, 3
 UNITS = 60
+#: Hidden layers begin on so many digits, with so many iterations, and end with all of them.
+GROW = {"grow_from": 11_000, "max_iter": 100, "finish": 30}
 
 #: The values of C that each linear model chooses from.
 CS = {SVM: (0.001, 0.01, 0.1), LR: (0.01, 0.1, 1.0), OURS: (0.001, 0.01, 0.1)}
@@ -54,6 +57,7 @@ def cells(quick: bool) -> list[Settings]:
         )
         plain = [{"model": HINGE, "C": 0.01}, {"model": FDROP, "C": 0.1, "deletions": 1}]
         latent = grid(noise=["Dropout"], model=LATENT, rate=[0.5], C=[1.0], K=[3])
+        latent = [{**cell, "grow_from": 100, "max_iter": 20, "finish": 10} for cell in latent]
         tiny = {"levels": [0.0, 0.5], "masks": 1, "validation": 50, "seed": 0, "rows": 200}
         return [{**cell, **tiny} for cell in noisy + plain + latent]
     full = {"levels": list(LEVELS), "masks": MASKS, "validation": VALIDATION, "seed": 0, "rows": None}
@@ -66,6 +70,7 @@ def cells(quick: bool) -> list[Settings]:
     ]
     latent = grid(model=LATENT, noise=["none"], rate=[0.0], C=[0.1, 1.0], K=[UNITS])
     latent += grid(model=LATENT, noise=list(NOISES), rate=[0.1, 0.3, 0.5, 0.7], C=[0.1, 1.0], K=[UNITS])
+    latent = [{**cell, **GROW} for cell in latent]
     return [{**cell, **full} for cell in plain + without + noisy + latent]
 
 
@@ -78,7 +83,9 @@ def make(settings: Settings) -> Any:
     noise = NOISES[settings["noise"]](settings["rate"]) if settings["rate"] else 0.0
     if name in LATENT:
         model = LatentDropoutSVC if name == LATENT_SVM else LatentDropoutLogisticRegression
-        return model(settings["K"], C, noise=noise, random_state=settings["seed"], max_iter=300)
+        iterations = settings["max_iter"]
+        latent = model(settings["K"], noise=noise, random_state=settings["seed"], max_iter=iterations)
+        return Grown(latent, C, settings["grow_from"], settings["finish"])
     makers: dict[str, Callable[[], Any]] = {
         SVM: lambda: DropoutSVC(C, noise=noise),
         LR: lambda: DropoutLogisticRegression(C, noise=noise),
@@ -144,7 +151,8 @@ def section(results: Results) -> Section:
         f"{MASKS} masks. Pixels are set to zero and survivors stay as they are, as in the paper; models are "
         "used as they are trained. Both kinds of noise stand to choice, unbiased dropout and plain "
         "deletion, for both our models and MCF, whose authors' code has the latter. Hidden layers have "
-        f"{UNITS} units shared by the ten classes and are trained for at most 300 iterations.",
+        f"{UNITS} units shared by the ten classes; they are trained for at most {GROW['max_iter']} "
+        f"iterations with {GROW['grow_from']:,} digits and {GROW['finish']} more with all.",
         checks=judge(results),
         tables=[table(["deleted", *LEVELS], body, "Test error, parameters chosen for every level:")],
         figures={"nightmare": figures.lines(panels, "share of pixels deleted", "test error")},
