@@ -1,4 +1,4 @@
-"""`python -m reproduction list | run NAME ... | run all | report | prepare`."""
+"""`python -m reproduction list | run NAME ... | run all | verify NAME ... | report | prepare`."""
 
 from __future__ import annotations
 
@@ -32,6 +32,15 @@ def parse() -> argparse.Namespace:
     run.add_argument(
         "--results", type=Path, help="folder of the results (reproduction/results, quick: quick/)"
     )
+    verify = commands.add_parser("verify", help="run finished cells again: do their scores come back?")
+    verify.add_argument(
+        "names", nargs="+", choices=[*NAMES, "all"], metavar="NAME", help="experiments, or all"
+    )
+    verify.add_argument(
+        "--cells", type=int, default=3, metavar="N", help="cells of each, drawn at random (3)"
+    )
+    verify.add_argument("--seed", type=int, default=0, help="of the draw (0)")
+    verify.add_argument("--results", type=Path, help="folder of the results (reproduction/results)")
     commands.add_parser("report", help="write REPORT.md and the figures from the results")
     prepare = commands.add_parser("prepare", help="make cifar10.npz: all 60,000 images of CIFAR-10")
     prepare.add_argument("source", type=Path, help="folder of the Python batches, or of the PNG sheets")
@@ -70,11 +79,15 @@ def main() -> int:
             done = sum(Store(RESULTS).path(name, settings).is_file() for settings in cells)
             print(f"{name:15}{experiment.where:27}{done:4} of {len(cells):3} cells  {experiment.title}")
         return 0
-    from reproduction.runner import run
+    from reproduction.runner import run, verify
 
+    names = NAMES if "all" in arguments.names else arguments.names
+    if arguments.command == "verify":
+        store = Store(arguments.results or RESULTS)
+        agreed = [verify(load(name), store, arguments.cells, arguments.seed) for name in names]
+        return 0 if all(agreed) else 1
     # A quick run's numbers mean nothing and must not be taken for measured ones.
     folder = arguments.results or (RESULTS / "quick" if arguments.quick else RESULTS)
-    names = NAMES if "all" in arguments.names else arguments.names
     finished = [run(load(name), Store(folder), arguments.quick, arguments.part) for name in names]
     return 0 if any(finished) else 1
 

@@ -1,13 +1,20 @@
-"""Run the cells of an experiment that have not been run: stop it at any moment, start it again."""
+"""Run the cells of an experiment that have not been run, whenever; run finished ones again to check them."""
 
 from __future__ import annotations
 
+import random
 import time
 import warnings
 from statistics import mean
 
-from reproduction.cells import Experiment, Settings, Store
+from reproduction.cells import Experiment, Result, Settings, Store
 from reproduction.data import DataMissingError
+
+#: Scores that a repetition brings back, as fractions of all test examples.
+SCORES = "cv_score", "test_score", "test_errors", "validation_errors"
+#: How far they may differ on another machine: a few examples lie on a boundary. An objective with a hidden
+#: layer has many minima, and rounding may decide between them.
+SPREAD, HIDDEN_SPREAD = 0.002, 0.01
 
 
 def run(experiment: Experiment, store: Store, quick: bool = False, part: tuple[int, int] = (1, 1)) -> bool:
@@ -25,10 +32,7 @@ def run(experiment: Experiment, store: Store, quick: bool = False, part: tuple[i
     for number, settings in enumerate(todo, 1):
         start = time.perf_counter()
         try:
-            with warnings.catch_warnings():
-                # Edges of grids and fits that stop early are part of the results; see `protocol`.
-                warnings.simplefilter("ignore")
-                result = experiment.measure(settings)
+            result = _measured(experiment, settings)
         except DataMissingError as error:
             missing[str(error)] = missing.get(str(error), 0) + 1
             continue
@@ -40,6 +44,38 @@ def run(experiment: Experiment, store: Store, quick: bool = False, part: tuple[i
     for message, count in missing.items():
         print(f"== {experiment.name}: {count} cells skipped: {message}", flush=True)
     return not missing
+
+
+def _measured(experiment: Experiment, settings: Settings) -> Result:
+    with warnings.catch_warnings():
+        # Edges of grids and fits that stop early are part of the results; see `protocol`.
+        warnings.simplefilter("ignore")
+        return experiment.measure(settings)
+
+
+def verify(experiment: Experiment, store: Store, count: int, seed: int) -> bool:
+    """Run so many finished cells again, drawn at random; whether their scores came back."""
+    done = [settings for settings in experiment.cells(False) if store.load(experiment.name, settings)]
+    drawn = random.Random(seed).sample(done, min(count, len(done)))
+    print(f"== {experiment.name} ({experiment.where}): {len(drawn)} of {len(done)} cells again", flush=True)
+    agreed = True
+    for settings in drawn:
+        kept = (store.load(experiment.name, settings) or {})["result"]
+        gap = difference(kept, _measured(experiment, settings))
+        same = gap <= (HIDDEN_SPREAD if "K" in settings else SPREAD)
+        agreed &= same
+        print(f"{'same' if same else 'DIFFERS'} to {gap:.4f}: {describe(settings)}", flush=True)
+    return agreed
+
+
+def difference(kept: Result, found: Result) -> float:
+    """The largest difference between two results of a cell in any of their SCORES."""
+    pairs = [(_flat(kept[name]), _flat(found[name])) for name in SCORES if name in kept]
+    return max((abs(a - b) for old, new in pairs for a, b in zip(old, new, strict=True)), default=0.0)
+
+
+def _flat(scores: float | list[float]) -> list[float]:
+    return scores if isinstance(scores, list) else [scores]
 
 
 def describe(settings: Settings) -> str:

@@ -17,6 +17,7 @@ import pytest
 from reproduction import prepare, report
 from reproduction.cells import Experiment, Store, grid, key
 from reproduction.experiments import NAMES, load
+from reproduction.runner import run, verify
 from reproduction.visual_words import CONTRAST, PATCH, Vocabulary
 from reproduction.writing import NOT_RUN, Check, Results, Section
 
@@ -147,6 +148,19 @@ def test_a_cell_run_again_gives_the_committed_number(name):
     for field, value in kept.items():
         # A few test reviews on the boundary may change sides with another BLAS.
         assert again[field] == pytest.approx(value, rel=0.1 if name == "losses" else 2e-3, abs=1e-4)
+
+
+def test_verify_finds_a_score_that_does_not_come_back(tmp_path, capsys):
+    def measure(settings):
+        return {"test_score": 0.9, "test_errors": [0.1, 0.2], "C": settings["cell"]}
+
+    experiment = Experiment("cells", "", "", lambda quick: grid(cell=range(4)), measure, None)
+    store = Store(tmp_path)
+    assert run(experiment, store)
+    assert verify(experiment, store, count=9, seed=0)
+    store.save("cells", {"cell": 2}, {"test_score": 0.9, "test_errors": [0.1, 0.203]}, 1.0)
+    assert not verify(experiment, store, count=9, seed=0)
+    assert "DIFFERS to 0.0030: cell=2" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
