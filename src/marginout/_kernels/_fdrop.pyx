@@ -18,38 +18,14 @@ and h_d = x_d², with the smallest tau >= 0 that keeps enough; and the best a is
 which never falls. Both are found by Newton's method inside of a bracket.
 """
 from libc.math cimport fabs
-from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport free, malloc
 
-ctypedef fused value_t:
-    float
-    double
-
-ctypedef fused index_t:
-    int32_t
-    int64_t
+include "_csr.pxi"
+include "_shuffle.pxi"
 
 cdef enum:
     ROOT_STEPS = 60
     BLOCK_STEPS = 30
-
-
-cdef inline uint64_t next_random(uint64_t* state) noexcept nogil:
-    """xorshift64*: the order of the sweeps is random but the same every time."""
-    state[0] ^= state[0] >> 12
-    state[0] ^= state[0] << 25
-    state[0] ^= state[0] >> 27
-    return state[0] * <uint64_t> 2685821657736338717
-
-
-cdef inline void shuffle(int64_t* order, Py_ssize_t size, uint64_t* state) noexcept nogil:
-    cdef Py_ssize_t i, j
-    cdef int64_t swap
-    for i in range(size - 1, 0, -1):
-        j = <Py_ssize_t> ((next_random(state) >> 11) % <uint64_t> (i + 1))
-        swap = order[i]
-        order[i] = order[j]
-        order[j] = swap
 
 
 cdef double largest(double* z, Py_ssize_t size, Py_ssize_t K) noexcept nogil:

@@ -8,46 +8,14 @@ every group, which is left as it was found: an entry that empties its group's pl
 for the group's next entry to count. Otherwise as in ``_passes``.
 """
 from cython.parallel cimport prange
-from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
-cdef extern from "_simd.h":
-    ctypedef void cloned_void
-    ctypedef void inlined_void
-    ctypedef double quad
-    int QUAD
-    quad load_quad(const double* p, int lanes) noexcept nogil
-    void store_quad(double* p, int lanes, quad q) noexcept nogil
-
-ctypedef fused value_t:
-    float
-    double
-
-ctypedef fused index_t:
-    int32_t
-    int64_t
+include "_shared_passes.pxi"
 
 
 cdef enum:
     # Groups for every entry of a row up to which all places are looked at, one after the other.
     WIDE = 4
-
-cdef double* ZEROS = [0.0, 0.0, 0.0, 0.0]
-
-
-cdef Py_ssize_t first_row(const index_t[::1] indptr, Py_ssize_t part, Py_ssize_t parts) noexcept nogil:
-    """The first row of a part when the non-zeros are shared out evenly."""
-    cdef Py_ssize_t low = 0, high = indptr.shape[0] - 1, mid
-    cdef double target = (<double> indptr[high]) * part / parts
-    if part == parts:
-        return high
-    while low < high:
-        mid = (low + high) // 2
-        if indptr[mid] < target:
-            low = mid + 1
-        else:
-            high = mid
-    return low
 
 
 cdef inline inlined_void line_one(

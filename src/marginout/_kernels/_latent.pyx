@@ -6,7 +6,6 @@ Rows begin..end of X meet hidden weights alpha (features, units). The variance o
 is V = kappa_j * x**2 (``square``) or kappa_j * x, read off x on the way. Nothing here has
 threads of its own: blocks of rows run side by side.
 """
-from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
 import numpy as np
@@ -21,13 +20,7 @@ cdef extern from "_panels.h":
         Py_ssize_t A_deep, const double* B, Py_ssize_t B_row, double* C, Py_ssize_t C_row,
     ) noexcept nogil
 
-ctypedef fused value_t:
-    float
-    double
-
-ctypedef fused index_t:
-    int32_t
-    int64_t
+include "_csr.pxi"
 
 
 cdef inline Py_ssize_t padded(Py_ssize_t count) noexcept nogil:

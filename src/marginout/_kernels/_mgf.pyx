@@ -14,16 +14,9 @@ take fixed ranges of rows.
 """
 from cython.parallel cimport prange
 from libc.math cimport exp, fabs, log
-from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, malloc
 
-ctypedef fused value_t:
-    float
-    double
-
-ctypedef fused index_t:
-    int32_t
-    int64_t
+include "_csr.pxi"
 
 cdef enum:
     # Entries of a row whose exponentials are taken together.

@@ -10,15 +10,8 @@ Threads take fixed, equally heavy ranges of rows, so a result depends on the num
 threads but never on their timing.
 """
 from cython.parallel cimport prange
-from libc.stdint cimport int32_t, int64_t
 
-cdef extern from "_simd.h":
-    ctypedef void cloned_void
-    ctypedef void inlined_void
-    ctypedef double quad
-    int QUAD
-    quad load_quad(const double* p, int lanes) noexcept nogil
-    void store_quad(double* p, int lanes, quad q) noexcept nogil
+include "_shared_passes.pxi"
 
 cdef extern from *:
     """
@@ -30,36 +23,10 @@ cdef extern from *:
     """
     int omp_get_max_threads() noexcept nogil
 
-ctypedef fused value_t:
-    float
-    double
-
-ctypedef fused index_t:
-    int32_t
-    int64_t
-
-
-cdef double* ZEROS = [0.0, 0.0, 0.0, 0.0]
-
 
 def max_threads():
     """Threads a pass may use now; 1 in a build without OpenMP."""
     return omp_get_max_threads()
-
-
-cdef Py_ssize_t first_row(const index_t[::1] indptr, Py_ssize_t part, Py_ssize_t parts) noexcept nogil:
-    """The first row of a part when the non-zeros are shared out evenly."""
-    cdef Py_ssize_t low = 0, high = indptr.shape[0] - 1, mid
-    cdef double target = (<double> indptr[high]) * part / parts
-    if part == parts:
-        return high
-    while low < high:
-        mid = (low + high) // 2
-        if indptr[mid] < target:
-            low = mid + 1
-        else:
-            high = mid
-    return low
 
 
 cdef inline inlined_void line_one(
