@@ -27,6 +27,8 @@ Array = NDArray[np.float64]
 
 #: Entries of X that every entry of the groups' blocks must be worth.
 BLOCK_WORTH = 8
+#: Features of a group, on average, below which BLAS is not worth a call for each.
+SMALL_GROUP = 16
 #: Rows for every feature of a group that show how they go together; of more, every SPARSEST-th at least.
 SAMPLE, SPARSEST = 100, 8
 
@@ -40,9 +42,19 @@ class GroupSums:
         self.count = len(self.sizes)
 
     @cached_property
+    def order(self) -> NDArray[np.intp]:
+        """The features, those of a group side by side."""
+        return np.argsort(self.groups, kind="stable")
+
+    @cached_property
+    def starts(self) -> NDArray[np.intp]:
+        """Where each group begins in this order."""
+        return np.cumsum(self.sizes) - self.sizes
+
+    @cached_property
     def members(self) -> list[NDArray[np.intp]]:
         """The features of every group."""
-        return np.split(np.argsort(self.groups, kind="stable"), np.cumsum(self.sizes)[:-1])
+        return np.split(self.order, self.starts[1:])
 
     def forward(self, rows: slice, W: Array) -> Array:
         """s of some rows for weights W, (d, K)."""
@@ -67,13 +79,21 @@ class GroupSums:
 
     def block_forward(self, block: Array, W: Array, S: Array) -> None:
         """Sets: S, of a dense block of rows."""
-        for g, own in enumerate(self.members):
-            np.matmul(block[:, own], W[own], out=S[:, g])
+        if len(self.order) < SMALL_GROUP * self.count:
+            for k in range(W.shape[1]):
+                np.add.reduceat((block * W[:, k])[:, self.order], self.starts, axis=1, out=S[:, :, k])
+        else:
+            for g, own in enumerate(self.members):
+                np.matmul(block[:, own], W[own], out=S[:, g])
 
     def block_backward(self, block: Array, D: Array, G: Array) -> None:
         """G += ∂/∂W of Σ D∘s of a dense block of rows."""
-        for g, own in enumerate(self.members):
-            G[own] += block[:, own].T @ D[:, g]
+        if len(self.order) < SMALL_GROUP * self.count:
+            for k in range(G.shape[1]):
+                G[:, k] += np.einsum("nd,nd->d", block, D[:, self.groups, k])
+        else:
+            for g, own in enumerate(self.members):
+                G[own] += block[:, own].T @ D[:, g]
 
     @cached_property
     def _csr(self) -> tuple[Any, ...]:
