@@ -275,6 +275,7 @@ class EpsilonInsensitive(Loss):
 
     def __init__(self, epsilon: float = 0.1, expectation: str = "bound", scale: float = 1.0) -> None:
         self.epsilon = float(epsilon)
+        self.bound = expectation == "bound"
         self.scale = float(scale)
         self.grain = max(self.epsilon, 0.01 * self.scale)
         self._abs, self._curvature = _ABS[expectation]

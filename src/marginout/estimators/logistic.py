@@ -13,7 +13,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import LabelBinarizer
 
 from marginout._validation import check_option
-from marginout.estimators._base import DropoutClassifier
+from marginout.estimators._online import OnlineClassifier
 from marginout.losses import Loss, logistic
 
 Array = NDArray[np.float64]
@@ -55,7 +55,7 @@ class LogisticProbabilities:
         return np.exp(self.predict_log_proba(X))
 
 
-class DropoutLogisticRegression(LogisticProbabilities, DropoutClassifier):
+class DropoutLogisticRegression(LogisticProbabilities, OnlineClassifier):
     r"""Logistic regression trained under infinitely many corruptions of the data.
 
     It minimises

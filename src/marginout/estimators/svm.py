@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from sklearn.svm import LinearSVC, LinearSVR
 
 from marginout._validation import check_option, check_real
-from marginout.estimators._base import DropoutClassifier, DropoutRegressor
+from marginout.estimators._online import OnlineClassifier, OnlineRegressor
 from marginout.losses import EpsilonInsensitive, Hinge, Loss
 
 Array = NDArray[np.float64]
 
 
-class DropoutSVC(DropoutClassifier):
+class DropoutSVC(OnlineClassifier):
     r"""Linear support vector classifier trained under infinitely many corruptions of the data.
 
     It minimises
@@ -127,7 +127,7 @@ class DropoutSVC(DropoutClassifier):
         return self._export(LinearSVC(loss="hinge", C=self.C, fit_intercept=self.fit_intercept))
 
 
-class DropoutSVR(DropoutRegressor):
+class DropoutSVR(OnlineRegressor):
     r"""Linear support vector regression trained under infinitely many corruptions of the data.
 
     It minimises

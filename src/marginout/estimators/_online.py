@@ -1,0 +1,169 @@
+"""`partial_fit` of the linear models: validate a part of a stream, learn it, show what is known now."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets, unique_labels
+
+from marginout._validation import check_features, check_flag, check_real, check_sample_weight
+from marginout.estimators._base import DropoutClassifier, DropoutLinearModel, DropoutRegressor, check_targets
+from marginout.solvers.online import Stream
+
+Array = NDArray[np.float64]
+
+
+class Online(DropoutLinearModel):
+    """What classifiers and regressors share: a stream, and the weights that it amounts to."""
+
+    _stream: Stream | None = None
+
+    def _starts_stream(self) -> bool:
+        """Whether this is the first call; not to be confused with a call after `fit`."""
+        if self._stream is None and hasattr(self, "coef_"):
+            name = type(self).__name__
+            raise ValueError(
+                f"This {name} was fitted by `fit`, which keeps nothing of its data that a stream could go "
+                "on from. Start a stream with sklearn.base.clone(model).partial_fit(...), whose first part "
+                "may be the same data."
+            )
+        return self._stream is None
+
+    def _learn(self, X: Any, Y: Array, weights: Array, start: Array, known: dict[str, Any]) -> None:
+        """Take in validated X with targets Y (n, K). `start` holds a new stream's offsets.
+
+        Sets: known, coef_, intercept_, n_iter_. Nothing fails once the stream has moved.
+        """
+        noise = self._noise()
+        C = check_real("C", self.C, above=0)
+        fit_intercept = check_flag("fit_intercept", self.fit_intercept)
+        d, K = X.shape[1], Y.shape[1]
+        shift = self._shift(noise, d, fit_intercept)
+        X = check_features(self._without_missing(X), noise)
+        loss = self._loss(Y)
+        stream = self._stream or Stream(d, K, start if fit_intercept else np.zeros(K))
+        stream.learn(X, noise, loss, Y, weights, C, fit_intercept)
+        if self._stream is None:
+            vars(self).update(known, **self._attributes(np.zeros((d, K)), np.zeros(K)), n_iter_=1)
+            self._stream = stream
+        # Additive noise moves all weights with every example; otherwise those that were not met stay.
+        few = sp.issparse(X) and 2 * X.nnz < d and noise.moments(d).power != 0
+        features = np.unique(X.indices) if few else slice(None)
+        W, b = stream.solution(features, noise, C)
+        coef = np.atleast_2d(self.coef_)
+        coef[:, features] = W.T
+        self.intercept_ = b - coef @ shift
+
+
+class OnlineClassifier(Online, DropoutClassifier):
+    """`partial_fit` for classifiers."""
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from the next examples of a stream, each looked at once.
+
+        After any number of calls, what is approached is the objective that `fit` minimises on all
+        examples so far: their expected loss with the noise integrated out, and the ridge. There is
+        no learning rate, and how the stream is cut into calls does not matter. Rows should come in random
+        order, or in that of time; not sorted by class.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The next examples. Entries of a dense X that are 0 count as absent, as in a sparse one.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        classes : array-like of shape (n_classes,), default=None
+            All classes of the stream: needed in the first call, the same or left out later.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the examples, >= 0; each multiplies its example's loss.
+
+        Returns
+        -------
+        self : object
+        """
+        with self._untouched_on_failure():
+            first = self._starts_stream()
+            known = self._checked_classes(classes, first)
+            X, y = self._validated(X, y, reset=first)
+            check_classification_targets(y)
+            weights = check_sample_weight(sample_weight, X)
+            labels = np.searchsorted(known, y).clip(max=len(known) - 1)
+            strangers = np.unique(y[known[labels] != y])
+            if len(strangers):
+                raise ValueError(
+                    f"y holds {strangers.tolist()[:5]}, which are not among classes={known.tolist()}: "
+                    "the first call must name all classes of the stream."
+                )
+            columns = np.array([1]) if len(known) == 2 else np.arange(len(known))
+            Y = np.where(labels[:, None] == columns, 1.0, -1.0)
+            weights = weights * self._weight_of_each(known)[labels]
+            self._learn(X, Y, weights, np.zeros(len(columns)), {"classes_": known})
+        return self
+
+    def _checked_classes(self, classes: Any, first: bool) -> NDArray[Any]:
+        """All classes, sorted: as given in the first call, as known later."""
+        if classes is None:
+            if first:
+                raise ValueError("classes must be passed on the first call to partial_fit.")
+            return self.classes_
+        given = np.asarray(unique_labels(classes))
+        if first and len(given) < 2:
+            raise ValueError(f"classes={given.tolist()} must name at least two classes.")
+        if not first and not np.array_equal(given, self.classes_):
+            raise ValueError(
+                f"classes={given.tolist()} is not the same as on the last call to partial_fit, "
+                f"{self.classes_.tolist()}: pass the same classes, or None."
+            )
+        return given
+
+    def _weight_of_each(self, classes: NDArray[Any]) -> Array:
+        """The weight of every class."""
+        if self.class_weight is None:
+            return np.ones(len(classes))
+        if not isinstance(self.class_weight, dict):
+            raise ValueError(
+                f"class_weight={self.class_weight!r} is not supported for partial_fit, which does not know the "
+                "stream to come: pass a dict, for instance of sklearn.utils.compute_class_weight('balanced', "
+                "classes=classes, y=y) with the labels y of a sample."
+            )
+        for weight in self.class_weight.values():
+            check_real(f"class_weight={self.class_weight!r}: weight", weight, least=0)
+        return np.asarray(compute_class_weight(self.class_weight, classes=classes, y=classes), np.float64)
+
+
+class OnlineRegressor(Online, DropoutRegressor):
+    """`partial_fit` for regressors."""
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from the next examples of a stream, each looked at once.
+
+        After any number of calls, what is approached is the objective that `fit` minimises on all
+        examples so far: their expected loss with the noise integrated out, and the ridge. There is
+        no learning rate, and how the stream is cut into calls does not matter. Rows should come in random
+        order, or in that of time; not sorted by target.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The next examples. Entries of a dense X that are 0 count as absent, as in a sparse one.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the examples, >= 0; each multiplies its example's loss.
+
+        Returns
+        -------
+        self : object
+        """
+        with self._untouched_on_failure():
+            first = self._starts_stream()
+            X, y = self._validated(X, y, y_numeric=True, reset=first)
+            weights = check_sample_weight(sample_weight, X)
+            y = check_targets(y)
+            # Counted from the first target: y = 1e9 ± 1 is y = ±1.
+            self._learn(X, y[:, None], weights, y[np.argmax(weights > 0)][None], {"_centre": 0.0})
+        return self

@@ -1,0 +1,109 @@
+r"""Learning from a stream, one pass, no learning rate: what :meth:`partial_fit` runs.
+
+After examples 1 … t have gone by, what is approached is the batch objective of those t,
+
+    F_t(w, b) = ½‖w‖² + C Σ_{n≤t} s_n φ(m_n, v_n; y_n),
+
+the expected loss over the stream with the noise integrated out, and the ridge. Example n is looked at
+once. Each feature j that it holds (x_j ≠ 0) keeps time by its own examples, of total weight n_j, and has
+
+    h_j += s (φ_mm x_j² + γ V_j)          its curvature; φ_mm is that of a loss rounded off by its own
+                                          scale, so that a kink far away counts, and γ is the majoriser's
+    p_j  = 1/C + h_j                      what Newton's method would divide by, if features were alone
+    w_j −= r f_j/p_j · (∂φ/∂w_j + s w_j/(C n_j))    f_j ≈ n_j^0.35: larger than Newton's step, then averaged
+
+where the ridge is paid in shares of s/n_j, r ≤ 1 calms all steps while they move scores by more than a
+fraction of the loss's scale (it would be rounded off by their trembling), and the step is implicit: it goes along with the example's own
+curvature, divides instead of subtracting what is proportional to w_j, and cannot overshoot. A feature
+that is rare in the stream thus learns as fast per example as one that is frequent, whatever their scales.
+
+The answer is an average of the iterates (Polyak & Ruppert) that forgets: weights grow like n_j⁴. It is
+taken of w_j·p_j/n_j, which stands still while the ridge fades (p ≈ 1/C, w grows like n) as well as when it
+has (p grows like n, w stands still). The offset is one more feature, always there, without ridge and
+noise. Additive noise is a ridge that grows by 2φ_v σ_j² with every example, for all features at once.
+
+Everything is a function of the examples in their order: how they are cut into calls changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from marginout._kernels import _online
+from marginout.losses import EpsilonInsensitive, Hinge, Logistic, LogisticGaussian, Loss, _kolmogorov_rule
+from marginout.noise import Noise
+
+Array = NDArray[np.float64]
+
+#: Steps shrink like n**-DECAY, per feature. Above ½ their averages converge like the best; measured.
+DECAY = 0.65
+#: Steps are divided by 1 + CALM times how far they move an example's own score, in the loss's scale.
+CALM = 5.0
+#: Averages weigh the n-th example by n**MEMORY: half of the weight is on the last seventh of a stream.
+MEMORY = 4.0
+#: The offset, which every example moves, can afford to forget faster.
+OFFSET_MEMORY = 20.0
+
+
+def _code(loss: Loss) -> tuple[int, float, float]:
+    """The kernel's number of a loss, its parameter, and its unit of length; 0 if that is to be measured."""
+    if isinstance(loss, Hinge):
+        return 0 if loss.bound else 1, loss.margin, loss.margin
+    if isinstance(loss, EpsilonInsensitive):
+        return 2 if loss.bound else 3, loss.epsilon, 0.0
+    if isinstance(loss, (Logistic, LogisticGaussian)):
+        return 4 if isinstance(loss, Logistic) else 5, 0.0, 1.0
+    raise TypeError(f"{type(loss).__name__} cannot be learnt online")
+
+
+class Stream:
+    """What is known after a part of a stream, for K problems that share it.
+
+    Parameters
+    ----------
+    d, K : int, features and problems
+    start : (K,) offsets to start from
+    """
+
+    def __init__(self, d: int, K: int, start: Array) -> None:
+        #: Of every feature, and the offset: n, f, and w, u, h, f/p of each problem (see the kernel).
+        self.lines = np.zeros((d + 1, 2 + 4 * K))
+        self.lines[d, 2::4] = start
+        #: Σ s·2φ_v, by which additive noise acts as a ridge; its variance of the scores; the loss's unit of
+        #: length; how far an example's steps move its own score.
+        self.sums = np.zeros((4, K))
+
+    def learn(self, X: Any, noise: Noise, loss: Loss, Y: Array, weights: Array, C: float, offset: bool) -> None:
+        """Take in the rows of X, dense or CSR, with targets Y (n, K) and weights (n,), in their order."""
+        kind, parameter, scale = _code(loss)
+        if scale:
+            self.sums[2] = scale
+        factor, kappa, power, groups = noise.moments(X.shape[1])
+        uniform = bool(np.all(factor == factor[0]) and np.all(kappa == kappa[0]))
+        numbers = np.zeros(0, np.int32) if groups is None else groups.astype(np.int32)
+        stream = (
+            self.lines, self.sums, np.array(_kolmogorov_rule()), kind, parameter, 1.0 / C, offset,
+            DECAY, CALM, MEMORY, OFFSET_MEMORY,
+        )  # fmt: skip
+        rest = (
+            np.ascontiguousarray(Y), weights, stream, (factor, kappa, numbers, uniform, power),
+            0 if groups is None else int(groups.max()) + 1,
+        )  # fmt: skip
+        if sp.issparse(X):
+            _online.csr_learn(X.data, X.indices, X.indptr, *rest)
+        else:
+            _online.dense_learn(X, *rest)
+
+    def solution(self, features: Any, noise: Noise, C: float) -> tuple[Array, Array]:
+        """Weights (len(features), K) of some features, and offsets (K,)."""
+        d = len(self.lines) - 1
+        _, kappa, power, _ = noise.moments(d)
+        lines = self.lines[:d][features]
+        p = 1.0 / C + lines[:, 4::4]
+        if power == 0:
+            p += kappa[features][:, None] * self.sums[0]
+        return lines[:, :1] * lines[:, 3::4] / p, self.lines[d, 3::4].copy()
