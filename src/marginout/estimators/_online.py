@@ -126,9 +126,10 @@ class OnlineClassifier(Online, DropoutClassifier):
             return np.ones(len(classes))
         if not isinstance(self.class_weight, dict):
             raise ValueError(
-                f"class_weight={self.class_weight!r} is not supported for partial_fit, which does not know the "
-                "stream to come: pass a dict, for instance of sklearn.utils.compute_class_weight('balanced', "
-                "classes=classes, y=y) with the labels y of a sample."
+                f"class_weight={self.class_weight!r} is not supported for partial_fit, which does not know "
+                "the stream to come: pass a dict, for instance of what "
+                "sklearn.utils.class_weight.compute_class_weight('balanced', classes=classes, y=y) says for the "
+                "labels y of a sample."
             )
         for weight in self.class_weight.values():
             check_real(f"class_weight={self.class_weight!r}: weight", weight, least=0)

@@ -12,10 +12,11 @@ once. Each feature j that it holds (x_j ≠ 0) keeps time by its own examples, o
     p_j  = 1/C + h_j                      what Newton's method would divide by, if features were alone
     w_j −= r f_j/p_j · (∂φ/∂w_j + s w_j/(C n_j))    f_j ≈ n_j^0.35: larger than Newton's step, then averaged
 
-where the ridge is paid in shares of s/n_j, r ≤ 1 calms all steps while they move scores by more than a
-fraction of the loss's scale (it would be rounded off by their trembling), and the step is implicit: it goes along with the example's own
-curvature, divides instead of subtracting what is proportional to w_j, and cannot overshoot. A feature
-that is rare in the stream thus learns as fast per example as one that is frequent, whatever their scales.
+where the ridge is paid in shares of s/n_j; r ≤ 1 calms all steps as long as they move an example's score
+by much of the loss's scale, for the loss is rounded off by scores that tremble; and the step is implicit: it
+goes along with the example's own curvature, and divides by what is proportional to w_j, so that it cannot
+overshoot. A feature that is rare in the stream learns as much from an example as one that is frequent,
+whatever their scales.
 
 The answer is an average of the iterates (Polyak & Ruppert) that forgets: weights grow like n_j⁴. It is
 taken of w_j·p_j/n_j, which stands still while the ridge fades (p ≈ 1/C, w grows like n) as well as when it
@@ -77,7 +78,9 @@ class Stream:
         #: length; how far an example's steps move its own score.
         self.sums = np.zeros((4, K))
 
-    def learn(self, X: Any, noise: Noise, loss: Loss, Y: Array, weights: Array, C: float, offset: bool) -> None:
+    def learn(
+        self, X: Any, noise: Noise, loss: Loss, Y: Array, weights: Array, C: float, offset: bool
+    ) -> None:
         """Take in the rows of X, dense or CSR, with targets Y (n, K) and weights (n,), in their order."""
         kind, parameter, scale = _code(loss)
         if scale:

@@ -1,0 +1,328 @@
+"""partial_fit: it approaches the batch optimum of the stream, whatever the noise, the loss and the chunks."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+from itertools import product
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_extraction.text import HashingVectorizer
+
+from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR
+from marginout._design import make_design
+from marginout._objective import Objective
+from marginout.noise import BitSwap, Deletion, Dropout, Gaussian, GroupDropout, Laplace, Poisson
+from marginout.solvers.online import Stream
+
+CLASSIFIERS = [DropoutSVC, DropoutLogisticRegression]
+ESTIMATORS = [*CLASSIFIERS, DropoutSVR]
+D = 40
+
+
+def stream(n, kind="binary", seed=0):
+    """Counts of Zipf-like features, a few in every row, on different scales; labels or targets with noise."""
+    rng = np.random.default_rng(seed)
+    often = 1.0 / np.arange(2, D + 2)
+    X = rng.poisson(3 * often, (n, D)) * np.geomspace(0.3, 3.0, D)
+    score = (
+        X @ (np.random.default_rng(9).normal(size=D) / np.geomspace(0.3, 3.0, D)) + rng.normal(size=n) - 0.5
+    )
+    if kind == "binary":
+        return X, np.where(score > 0, "yes", "no")
+    return X, (np.digitize(score, [-1.0, 1.0]) if kind == "multiclass" else 5.0 + score)
+
+
+def kind_of(estimator):
+    return "regression" if estimator is DropoutSVR else "binary"
+
+
+def learn(model, X, y, chunk=None):
+    """The model after one pass."""
+    first = {} if isinstance(model, DropoutSVR) else {"classes": np.unique(y)}
+    for i in range(0, len(y), chunk or len(y)):
+        model.partial_fit(X[i : i + (chunk or len(y))], y[i : i + (chunk or len(y))], **first)
+    return model
+
+
+def objective(model, X, y, weights=None):
+    """F of a model on data, by the code that `fit` minimises with, summed over the problems."""
+    if isinstance(model, DropoutSVR):
+        Y = y[:, None].astype(float)
+    else:
+        columns = model.classes_[1:] if len(model.classes_) == 2 else model.classes_
+        Y = np.where(y[:, None] == columns, 1.0, -1.0)
+    noise = model._noise()
+    weights = model.C * (np.ones(len(y)) if weights is None else weights)[:, None]
+    F = Objective(make_design(X, noise), model._loss(Y), Y, weights, model.fit_intercept)
+    W = np.atleast_2d(model.coef_).T
+    return float(F.point(np.ascontiguousarray(W), model.intercept_ + noise.shift(X.shape[1]) @ W).value.sum())
+
+
+def gap(model, X, y, weights=None):
+    """By which fraction the stream's model is above the batch optimum."""
+    with warnings.catch_warnings():  # its certificate may be loose without noise; its value is what counts
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        best = clone(model).fit(X, y, sample_weight=weights)
+    return objective(model, X, y, weights) / objective(best, X, y, weights) - 1
+
+
+# --------------------------------------------------------------------------- the optimum
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("expectation", ["bound", "gaussian"])
+@pytest.mark.parametrize("rate", [0.0, 0.5, 0.9])
+def test_one_pass_comes_close_to_the_batch_optimum(estimator, expectation, rate):
+    X, y = stream(20_000, kind_of(estimator))
+    model = learn(estimator(C=0.01, noise=rate, expectation=expectation), X, y)
+    assert 0 <= gap(model, X, y) < 0.02
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_more_of_the_stream_comes_closer(estimator):
+    X, y = stream(60_000, kind_of(estimator))
+    gaps = [gap(learn(estimator(C=1.0, noise=0.3), X[:n], y[:n]), X[:n], y[:n]) for n in (600, 6000, 60_000)]
+    assert gaps[0] > gaps[1] > gaps[2]
+    assert gaps[2] < 0.003
+
+
+@pytest.mark.parametrize("C", [1e-6, 1e-3, 100.0])
+def test_any_regularisation(C):
+    X, y = stream(20_000)
+    assert gap(learn(DropoutSVC(C=C), X, y), X, y) < 0.02
+
+
+NOISES = [
+    Deletion(0.4), Gaussian(0.5), Laplace(np.linspace(0, 1, D)), Poisson(), Dropout(np.linspace(0, 0.9, D)),
+    GroupDropout(np.arange(D) // 4, 0.4),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=lambda noise: type(noise).__name__)
+@pytest.mark.parametrize("estimator", [DropoutLogisticRegression, DropoutSVR])
+def test_every_noise(estimator, noise):
+    X, y = stream(20_000, kind_of(estimator))
+    assert gap(learn(estimator(C=0.01, noise=noise), X, y), X, y) < 0.02
+
+
+def test_flipped_bits_move_the_offset():
+    X, y = stream(20_000)
+    X = (X > 0).astype(float)
+    assert gap(learn(DropoutSVC(C=0.01, noise=BitSwap(0.1)), X, y), X, y) < 0.02
+
+
+def test_scales_of_features_and_targets_do_not_matter():
+    """Without noise and ridge worth speaking of, rescaled data give the rescaled model."""
+    X, y = stream(3000, "regression")
+    plain = learn(DropoutSVR(C=1e30, noise=0.3), X, y)
+    factors = np.geomspace(1e-4, 1e4, D)
+    scaled = learn(DropoutSVR(C=1e30, noise=0.3), X * factors, y)
+    assert_allclose(scaled.coef_ * factors, plain.coef_, rtol=1e-6)
+    far = learn(DropoutSVR(C=1e30, noise=0.3, epsilon=1e4), X, 1e9 + 1e5 * y)
+    near = learn(DropoutSVR(C=1e30, noise=0.3), X, y)
+    assert_allclose(far.coef_ / 1e5, near.coef_, rtol=1e-5)
+    margin = learn(DropoutSVC(C=1e30, margin=7.0), X, y > 5)
+    assert_allclose(margin.coef_, 7 * learn(DropoutSVC(C=1e30), X, y > 5).coef_, rtol=1e-6)
+
+
+def test_the_first_step_follows_the_gradient_over_all_masks():
+    """At w ≠ 0, the mean step over the masks of a normal score's loss is that of its expectation.
+
+    The kernel's slopes are read off a step made tiny (an example of weight 1e-9), and compared with
+    differences of the expected loss that `losses` computes.
+    """
+    rng = np.random.default_rng(0)
+    x, w, b = rng.normal(size=5), rng.normal(size=5), 0.3
+    for estimator, expectation in product(ESTIMATORS, ("bound", "gaussian")):
+        model = estimator(noise=0.4, expectation=expectation)
+        Y, noise, tiny = np.array([[1.0]]), model._noise(), 1e-9
+        loss = model._loss(Y)
+        state = Stream(5, 1, np.array([b]))
+        state.lines[:5, 2], state.lines[:, 4], state.lines[:, 0], state.lines[:, 1] = w, 1.0, 1.0, 1.0
+        state.learn(x[None], noise, loss, Y, np.array([tiny]), 1e9, True)
+        F = Objective(make_design(x[None], noise), loss, Y, np.ones((1, 1)), True)
+        point = F.point(w[:, None], np.array([b]))
+        pulled = F.design.pullback(point.W, point.dm, point.dv)[:, 0]
+        assert_allclose((w - state.lines[:5, 2]) / tiny, pulled, rtol=1e-4, atol=1e-6)
+        assert_allclose((b - state.lines[5, 2]) / tiny, point.dm[0, 0], rtol=1e-4, atol=1e-6)
+
+
+def test_hinge_slopes_by_enumeration():
+    """∂/∂w of E|ζ|'s bound, √E[ζ²], with E over all 2^5 masks."""
+    rng = np.random.default_rng(1)
+    x, w, b, q, tiny = rng.normal(size=5), rng.normal(size=5), -0.2, 0.3, 1e-9
+    masks = np.array(list(product([0.0, 1.0], repeat=5)))
+    probability = (q ** (1 - masks) * (1 - q) ** masks).prod(axis=1)
+
+    def loss(w):
+        zeta = 1 - ((masks * x / (1 - q)) @ w + b)
+        return 0.5 * (probability @ zeta + np.sqrt(probability @ zeta**2))
+
+    model = DropoutSVC(noise=q)
+    state = Stream(5, 1, np.array([b]))
+    state.lines[:5, 2], state.lines[:, 4], state.lines[:, 0], state.lines[:, 1] = w, 1.0, 1.0, 1.0
+    state.learn(x[None], model._noise(), model._loss(None), np.ones((1, 1)), np.array([tiny]), 1e9, True)
+    difference = [(loss(w + 1e-6 * e) - loss(w - 1e-6 * e)) / 2e-6 for e in np.eye(5)]
+    assert_allclose((w - state.lines[:5, 2]) / tiny, difference, rtol=1e-4, atol=1e-6)
+
+
+# --------------------------------------------------------------------------- chunks, storage, weights
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_chunks_do_not_matter(estimator):
+    X, y = stream(2000, kind_of(estimator))
+    whole = learn(estimator(), X, y)
+    for chunk in (1, 7, 500):
+        assert_array_equal(learn(estimator(), X, y, chunk).coef_, whole.coef_)
+
+
+@pytest.mark.parametrize("noise", [0.5, Gaussian(0.3), GroupDropout(np.arange(D) // 4)], ids=["d", "a", "g"])
+@pytest.mark.parametrize("kind", ["binary", "multiclass"])
+def test_storage_does_not_matter(noise, kind):
+    X, y = stream(1000, kind)
+    plain = learn(DropoutSVC(noise=noise), X, y, 100)
+    wide = sp.csr_matrix(X)
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    frozen = X.copy()
+    frozen.flags.writeable = False
+    for other in (sp.csr_matrix(X), sp.csr_array(X), sp.csc_matrix(X), wide, np.asfortranarray(X), frozen):
+        chunks = other.tocsr() if sp.issparse(other) else other
+        assert_array_equal(learn(DropoutSVC(noise=noise), chunks, y, 100).coef_, plain.coef_)
+    single = learn(DropoutSVC(noise=noise), X.astype(np.float32), y, 100)
+    assert_allclose(single.coef_, plain.coef_, rtol=1e-4, atol=1e-5)
+
+
+def test_classes_are_learnt_one_against_the_rest():
+    X, y = stream(5000, "multiclass")
+    model = learn(DropoutSVC(C=0.1), X, y)
+    for label, coef, intercept in zip(model.classes_, model.coef_, model.intercept_, strict=True):
+        alone = learn(DropoutSVC(C=0.1), X, y == label)
+        assert_allclose(coef, alone.coef_[0], rtol=1e-10)
+        assert_allclose(intercept, alone.intercept_[0], rtol=1e-10)
+
+
+def test_many_features_of_which_few_are_met():
+    rng = np.random.default_rng(0)
+    X = sp.random_array((300, 100_000), density=1e-4, rng=rng, format="csr")
+    y = rng.integers(2, size=300)
+    whole = learn(DropoutSVC(), X, y)
+    assert_array_equal(learn(DropoutSVC(), X, y, 10).coef_, whole.coef_)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_weights(estimator):
+    X, y = stream(20_000, kind_of(estimator))
+    weights = np.random.default_rng(0).integers(0, 4, len(y)).astype(float)
+    first = {} if estimator is DropoutSVR else {"classes": np.unique(y)}
+    model = estimator(C=0.01).partial_fit(X, y, **first, sample_weight=weights)
+    assert gap(model, X, y, weights) < 0.02
+    kept = weights > 0
+    same = estimator(C=0.01).partial_fit(X[kept], y[kept], **first, sample_weight=weights[kept])
+    assert_array_equal(same.coef_, model.coef_)
+    scaled = estimator(C=0.01 / 8).partial_fit(X, y, **first, sample_weight=8 * weights)
+    assert_allclose(scaled.coef_, model.coef_, rtol=1e-9)
+
+
+def test_class_weight():
+    X, y = stream(2000)
+    weights = np.where(y == "yes", 3.0, 1.0)
+    model = learn(DropoutSVC(class_weight={"yes": 3.0, "no": 1.0}), X, y)
+    assert_array_equal(model.coef_, DropoutSVC().partial_fit(X, y, ["no", "yes"], weights).coef_)
+    with pytest.raises(ValueError, match="compute_class_weight"):
+        learn(DropoutSVC(class_weight="balanced"), X, y)
+    with pytest.raises(ValueError, match="class_weight"):
+        learn(DropoutSVC(class_weight={"yes": -3.0, "no": 1.0}), X, y)
+
+
+def test_offset():
+    X, y = stream(2000)
+    assert learn(DropoutSVC(fit_intercept=False), X, y).intercept_[0] == 0
+    assert gap(learn(DropoutSVC(C=0.1, fit_intercept=False), X, y), X, y) < 0.05
+    model = DropoutSVR(fit_intercept=True).partial_fit(np.zeros((50, 2)), np.full(50, 3.5))
+    assert_allclose(model.predict(np.zeros((1, 2))), 3.5)
+
+
+def test_missing_entries():
+    X, y = stream(2000)
+    holes = np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)
+    model = learn(DropoutSVC(missing="deleted"), holes, y)
+    assert gap(model, model._without_missing(holes), y) < 0.05
+    with pytest.raises(ValueError, match="missing='deleted'"):
+        learn(DropoutSVC(), holes, y)
+
+
+# --------------------------------------------------------------------------- the contract
+
+
+def test_classes_are_needed_once():
+    X, y = stream(100)
+    model = DropoutSVC()
+    with pytest.raises(ValueError, match="classes must be passed on the first call"):
+        model.partial_fit(X, y)
+    with pytest.raises(ValueError, match="at least two"):
+        model.partial_fit(X, y, classes=["yes"])
+    with pytest.raises(ValueError, match="not among classes"):
+        model.partial_fit(X, y, classes=["no", "perhaps"])
+    assert not hasattr(model, "n_features_in_")
+    model.partial_fit(X[:1], y[:1], classes=["yes", "no", "perhaps"]).partial_fit(X, y)
+    assert_array_equal(model.classes_, ["no", "perhaps", "yes"])
+    with pytest.raises(ValueError, match="not the same as on the last call"):
+        model.partial_fit(X, y, classes=["no", "yes"])
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_bad_input_changes_nothing(estimator):
+    X, y = stream(200, kind_of(estimator))
+    model = learn(estimator(), X, y)
+    before = copy.deepcopy(model)
+    for bad in (
+        lambda: model.partial_fit(X[:, :3], y),
+        lambda: model.partial_fit(X * np.nan, y),
+        lambda: model.partial_fit(X, y[:5]),
+        lambda: model.partial_fit(X, y, sample_weight=-np.ones(len(y))),
+        lambda: clone(model).set_params(noise=Poisson()).partial_fit(-X, y),
+        lambda: clone(model).set_params(C=-1.0).partial_fit(X, y),
+    ):
+        with pytest.raises(ValueError):  # noqa: PT011, each has a message of its own, tested elsewhere
+            bad()
+    assert vars(model).keys() == vars(before).keys()
+    assert_array_equal(model._stream.lines, before._stream.lines)
+    assert_array_equal(model.partial_fit(X, y).coef_, before.partial_fit(X, y).coef_)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_copies_go_on_by_themselves(estimator):
+    X, y = stream(400, kind_of(estimator))
+    whole = learn(estimator(), X, y)
+    half = learn(estimator(), X[:200], y[:200])
+    for copied in (pickle.loads(pickle.dumps(half)), copy.deepcopy(half)):
+        assert_array_equal(copied.partial_fit(X[200:], y[200:]).coef_, whole.coef_)
+    assert_array_equal(half.coef_, learn(estimator(), X[:200], y[:200]).coef_)
+    assert_array_equal(learn(clone(whole), X, y).coef_, whole.coef_)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_fit_and_partial_fit(estimator):
+    X, y = stream(400, kind_of(estimator))
+    model = learn(estimator(), X, y)
+    assert_array_equal(model.fit(X, y).coef_, estimator().fit(X, y).coef_)
+    with pytest.raises(ValueError, match="clone"):
+        model.partial_fit(X, y)
+    assert model.to_sklearn().coef_.shape == learn(clone(model), X, y).to_sklearn().coef_.shape
+
+
+def test_text_as_it_comes():
+    vectorizer = HashingVectorizer(n_features=2**12)
+    model = DropoutSVC(C=1.0)
+    for i in range(200):
+        texts = [f"good film number {i}, great fun", f"bad film number {i}, a great pity"]
+        model.partial_fit(vectorizer.transform(texts), [1, 0], classes=[0, 1])
+    assert_array_equal(model.predict(vectorizer.transform(["fun and good", "a bad pity"])), [1, 0])
