@@ -252,7 +252,8 @@ cdef inline inlined_void judge(
         else:  # every target so far was met exactly
             out.dm = out.dv = out.gamma = out.bend = 0
         # Scores that tremble would round off the loss: the farther steps reach, the shorter they become.
-        out.pace = 1 / (1 + stream.calm * stream.reaches[c])
+        # But where they reach far because all is new, there is more to learn than to lose.
+        out.pace = 1 / (1 + stream.calm * min(stream.reaches[c], 1))
         out.dm *= s / (1 + s * out.gamma * out.pace * row.reach[c])
         out.dv *= s
         out.gamma *= s

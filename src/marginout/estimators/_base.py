@@ -86,7 +86,7 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         result = solve(objective, W, b + shift @ W, tol=TOL_UNIT * tol, max_iter=max_iter, monitor=watch)
         for name, value in attributes(result.W, result.b).items():
             setattr(self, name, value)
-        vars(self).pop("_stream", None)  # of `partial_fit`: this is another model
+        self.__dict__.pop("_stream", None)  # of `partial_fit`: this is another model
         self.n_iter_ = result.n_iter
         self.objective_ = float(result.value.sum())
         self.optimality_gap_ = float(result.gap.sum())

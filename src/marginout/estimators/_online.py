@@ -22,19 +22,8 @@ class Online(DropoutLinearModel):
 
     _stream: Stream | None = None
 
-    def _starts_stream(self) -> bool:
-        """Whether this is the first call; not to be confused with a call after `fit`."""
-        if self._stream is None and hasattr(self, "coef_"):
-            name = type(self).__name__
-            raise ValueError(
-                f"This {name} was fitted by `fit`, which keeps nothing of its data that a stream could go "
-                "on from. Start a stream with sklearn.base.clone(model).partial_fit(...), whose first part "
-                "may be the same data."
-            )
-        return self._stream is None
-
     def _learn(self, X: Any, Y: Array, weights: Array, start: Array, known: dict[str, Any]) -> None:
-        """Take in validated X with targets Y (n, K). `start` holds a new stream's offsets.
+        """Take in validated X with targets Y (n, K). `start` holds the offsets of a model without any.
 
         Sets: known, coef_, intercept_, n_iter_. Nothing fails once the stream has moved.
         """
@@ -45,10 +34,18 @@ class Online(DropoutLinearModel):
         shift = self._shift(noise, d, fit_intercept)
         X = check_features(self._without_missing(X), noise)
         loss = self._loss(Y)
-        stream = self._stream or Stream(d, K, start if fit_intercept else np.zeros(K))
+        stream = self._stream
+        if stream is None:
+            W, b = np.zeros((d, K)), start
+            if hasattr(self, "coef_"):  # after `fit`
+                W, b = np.array(np.atleast_2d(self.coef_).T), self.intercept_
+            b = b + shift @ W if fit_intercept else np.zeros(K)
+            stream = Stream(W, b, noise)
         stream.learn(X, noise, loss, Y, weights, C, fit_intercept)
         if self._stream is None:
-            vars(self).update(known, **self._attributes(np.zeros((d, K)), np.zeros(K)), n_iter_=1)
+            self.__dict__.update(known, **self._attributes(W, b), n_iter_=1)
+            for name in "objective_", "optimality_gap_", "objective_history_":
+                self.__dict__.pop(name, None)  # of a fit before
             self._stream = stream
         # Additive noise moves all weights with every example; otherwise those that were not met stay.
         few = sp.issparse(X) and 2 * X.nnz < d and noise.moments(d).power != 0
@@ -68,7 +65,8 @@ class OnlineClassifier(Online, DropoutClassifier):
         After any number of calls, what is approached is the objective that `fit` minimises on all
         examples so far: their expected loss with the noise integrated out, and the ridge. There is
         no learning rate, and how the stream is cut into calls does not matter. Rows should come in random
-        order, or in that of time; not sorted by class.
+        order, or in that of time; not sorted by class. After `fit`, a stream starts from the fitted
+        weights; the data of the fit are not remembered and count no more.
 
         Parameters
         ----------
@@ -86,7 +84,7 @@ class OnlineClassifier(Online, DropoutClassifier):
         self : object
         """
         with self._untouched_on_failure():
-            first = self._starts_stream()
+            first = not hasattr(self, "coef_")
             known = self._checked_classes(classes, first)
             X, y = self._validated(X, y, reset=first)
             check_classification_targets(y)
@@ -127,9 +125,8 @@ class OnlineClassifier(Online, DropoutClassifier):
         if not isinstance(self.class_weight, dict):
             raise ValueError(
                 f"class_weight={self.class_weight!r} is not supported for partial_fit, which does not know "
-                "the stream to come: pass a dict, for instance of what "
-                "sklearn.utils.class_weight.compute_class_weight('balanced', classes=classes, y=y) says for the "
-                "labels y of a sample."
+                "the stream to come: pass a dict, for instance of what sklearn.utils.class_weight."
+                "compute_class_weight('balanced', classes=classes, y=y) says of the labels y of a sample."
             )
         for weight in self.class_weight.values():
             check_real(f"class_weight={self.class_weight!r}: weight", weight, least=0)
@@ -145,7 +142,8 @@ class OnlineRegressor(Online, DropoutRegressor):
         After any number of calls, what is approached is the objective that `fit` minimises on all
         examples so far: their expected loss with the noise integrated out, and the ridge. There is
         no learning rate, and how the stream is cut into calls does not matter. Rows should come in random
-        order, or in that of time; not sorted by target.
+        order, or in that of time; not sorted by target. After `fit`, a stream starts from the fitted
+        weights; the data of the fit are not remembered and count no more.
 
         Parameters
         ----------
@@ -161,7 +159,7 @@ class OnlineRegressor(Online, DropoutRegressor):
         self : object
         """
         with self._untouched_on_failure():
-            first = self._starts_stream()
+            first = not hasattr(self, "coef_")
             X, y = self._validated(X, y, y_numeric=True, reset=first)
             weights = check_sample_weight(sample_weight, X)
             y = check_targets(y)

@@ -42,7 +42,7 @@ Array = NDArray[np.float64]
 
 #: Steps shrink like n**-DECAY, per feature. Above ½ their averages converge like the best; measured.
 DECAY = 0.65
-#: Steps are divided by 1 + CALM times how far they move an example's own score, in the loss's scale.
+#: Steps are divided by 1 + CALM times how far they move an example's own score, in the loss's scale, up to 1.
 CALM = 5.0
 #: Averages weigh the n-th example by n**MEMORY: half of the weight is on the last seventh of a stream.
 MEMORY = 4.0
@@ -66,17 +66,21 @@ class Stream:
 
     Parameters
     ----------
-    d, K : int, features and problems
-    start : (K,) offsets to start from
+    W, b : (d, K) weights and (K,) offsets to start from; weights stay until their feature is met
+    noise : Noise
     """
 
-    def __init__(self, d: int, K: int, start: Array) -> None:
+    def __init__(self, W: Array, b: Array, noise: Noise) -> None:
+        d, K = W.shape
         #: Of every feature, and the offset: n, f, and w, u, h, f/p of each problem (see the kernel).
         self.lines = np.zeros((d + 1, 2 + 4 * K))
-        self.lines[d, 2::4] = start
+        self.lines[:d, 2::4], self.lines[d, 2::4] = W, b
         #: Σ s·2φ_v, by which additive noise acts as a ridge; its variance of the scores; the loss's unit of
         #: length; how far an example's steps move its own score.
         self.sums = np.zeros((4, K))
+        moments = noise.moments(d)
+        if moments.power == 0:
+            self.sums[1] = moments.coefficient @ W**2
 
     def learn(
         self, X: Any, noise: Noise, loss: Loss, Y: Array, weights: Array, C: float, offset: bool
@@ -109,4 +113,5 @@ class Stream:
         p = 1.0 / C + lines[:, 4::4]
         if power == 0:
             p += kappa[features][:, None] * self.sums[0]
-        return lines[:, :1] * lines[:, 3::4] / p, self.lines[d, 3::4].copy()
+        W = np.where(lines[:, :1] > 0, lines[:, :1] * lines[:, 3::4] / p, lines[:, 2::4])
+        return W, self.lines[d, 3::4].copy()
