@@ -7,7 +7,7 @@ same examples, each weighted by how often it was drawn. Times are of the process
 SGDClassifier's `partial_fit` over the same calls, the faster of two runs each.
 
 Progressive validation: every part of a real stream is predicted first and learnt then. The Amazon reviews
-come domain after domain, the newsgroups' posts in random order as hashed words.
+come domain after domain, the newsgroups' posts in random order.
 """
 
 from __future__ import annotations
