@@ -11,19 +11,12 @@ where p = ridge + h is what h, the ridge and additive noise amount to. A row is 
 (x, variance, line) of its non-zeros, so that dense rows and CSR rows take the very same steps.
 """
 from libc.math cimport erf, exp, fabs, sqrt, tanh
-from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, malloc
 
 cdef extern from "_simd.h":
     ctypedef void inlined_void
 
-ctypedef fused value_t:
-    float
-    double
-
-ctypedef fused index_t:
-    int32_t
-    int64_t
+include "_csr.pxi"
 
 cdef enum:
     # What `loss` may be, plus one for a normal score.
