@@ -13,11 +13,12 @@ one pass for M p, V (w∘p) and V (p∘p), any number of trial steps costs O(n) 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,9 +155,12 @@ class Objective:
 
     def majorizer(self, point: Point) -> Array:
         """C·s·γ of the majoriser of F at a point, (n, K)."""
-        gamma = np.empty_like(point.m)
+        return self._majorizer(point.m, point.v)
+
+    def _majorizer(self, m: Array, v: Array) -> Array:
+        gamma = np.empty_like(m)
         for rows in self.chunks:
-            gamma[rows] = self.loss.majorizer(point.m[rows], point.v[rows], self.Y[rows])
+            gamma[rows] = self.loss.majorizer(m[rows], v[rows], self.Y[rows])
         gamma *= self.weights
         return gamma
 
@@ -167,16 +171,16 @@ class Objective:
 
     def curvature(self, point: Point) -> Array:
         """The diagonal of the majoriser's matrix, (d, K): one pass over X."""
-        squares, variance = self.design.diagonal(self._lasting(point))
+        squares, variance = self.design.diagonal(self.lasting(point.m, point.v))
         return np.asarray(1.0 + squares + variance)
 
     def preconditioner(self, point: Point) -> Preconditioner:
         """What is like the majoriser's matrix, but quickly solved: about one pass over X."""
-        return self.design.preconditioner(self._lasting(point))
+        return self.design.preconditioner(self.lasting(point.m, point.v))
 
-    def _lasting(self, point: Point) -> Array:
+    def lasting(self, m: Array, v: Array) -> Array:
         """The majoriser's curvatures; those that hold only for steps below the loss's grain cut off."""
-        return np.minimum(self.majorizer(point), self.weights / self.loss.grain)
+        return np.minimum(self._majorizer(m, v), self.weights / self.loss.grain)
 
     def line(self, point: Point, P: Array | None) -> Line:
         """F along P from a point: one pass over X, now; none later. None: the offset alone."""
@@ -197,6 +201,13 @@ class Objective:
             value += self._weighted_sum(jet.value, rows)
             dm[rows], dv[rows] = jet.dm, jet.dv
         return Point(W, b, m, v, value, dm, dv, np.full(self.K, np.inf if self.fit_intercept else 0.0))
+
+    def slopes(self, m: Array, v: Array) -> tuple[Array, Array]:
+        """∂φ/∂m and ∂φ/∂v of every example, each (n, K)."""
+        dm, dv = np.empty_like(m), np.empty_like(m)
+        for rows in self.chunks:
+            dm[rows], dv[rows] = self.loss.slopes(m[rows], v[rows], self.Y[rows])
+        return dm, dv
 
     def sum_chunks(self, count: int, add: Callable[[slice, Array], None]) -> Array:
         """What `add(rows, sums)` adds to (count, K) sums over all rows, on all cores."""
@@ -221,19 +232,91 @@ class Objective:
         return np.asarray(np.einsum("nk,nk->k", weights, values))
 
 
-class Line:
-    """F on the plane (w + t·p, b + δ), for K problems with a step (t, δ) each."""
+class Track:
+    """The losses on the plane (w + t·p, b + δ), summed over an objective's examples; without the ridge.
 
-    def __init__(self, objective: Objective, point: Point, P: Array | None) -> None:
-        self.objective, self.value, self._point, self._P = objective, point.value, point, P
+    `moments` are m and v at the start, and M p, V (w∘p), V (p∘p), each (n, K).
+    """
+
+    def __init__(self, objective: Objective, moments: tuple[Array, ...]) -> None:
+        self._objective, self._moments = objective, moments
+
+    def expand(self, t: Array, delta: Array) -> Array:
+        """Value, gradient and Hessian entries in (t, δ) at a trial step, (6, K): O(n), no pass."""
+        objective = self._objective
+
+        def add(rows: slice, sums: Array) -> None:
+            plane = self._plane(t, delta, rows)
+            objective.loss.add_expansion(plane, objective.Y[rows], objective.weights[rows], sums)
+
+        return objective.sum_chunks(6, add)
+
+    def majorize(self, t: Array, delta: Array) -> Array:
+        """The Hessian entries of the majoriser in (t, δ) at a trial step, (3, K): O(n), no pass."""
+        objective = self._objective
+
+        def add(rows: slice, sums: Array) -> None:
+            plane = self._plane(t, delta, rows)
+            objective.loss.add_majorizer(plane, objective.Y[rows], objective.weights[rows], sums)
+
+        return objective.sum_chunks(3, add)
+
+    def moments(self, t: Array, delta: Array) -> tuple[Array, Array]:
+        """Mean and variance of the scores at a step, each (n, K)."""
+        return self._plane(t, delta, slice(None)).moments()
+
+    def _plane(self, t: Array, delta: Array, rows: slice) -> Plane:
+        m, v, a, c, e = (x[rows] for x in self._moments)
+        return Plane(m, v, a, c, e, t, delta, self._objective.floor)
+
+
+class RidgeLine(ABC):
+    """F on the plane (w + t·p, b + δ), for K problems with a step (t, δ) each: the ridge's part."""
+
+    def __init__(self, objective: Any, point: Any, P: Array | None) -> None:
+        self.objective, self._point, self._P = objective, point, P
         self._squares = np.zeros((3, objective.K))  # ‖w‖², w·p, ‖p‖²
         self._squares[0] = dots(point.W, point.W)
-        moments = (np.zeros_like(point.m),) * 3
         if P is not None:
-            moments = objective.design.line(point.W, P)
             self._squares[1] = dots(point.W, P)
             self._squares[2] = dots(P, P)
-        self._moments: tuple[Array, ...] = (point.m, point.v, *moments)
+
+    @abstractmethod
+    def _expand(self, t: Array, delta: Array) -> Array:
+        """The losses' part of :meth:`expand`, (6, K); see :meth:`Track.expand`."""
+
+    @abstractmethod
+    def _majorize(self, t: Array, delta: Array) -> Array:
+        """The losses' part of :meth:`majorize`, (3, K)."""
+
+    def expand(self, t: Array, delta: Array) -> Slope:
+        """Value, gradient and Hessian in (t, δ) at a trial step: O(n), no pass."""
+        sums = self._expand(t, delta)
+        ww, wp, pp = self._squares
+        sums[0] += 0.5 * (ww + t * (2 * wp + t * pp))
+        sums[1] += wp + t * pp
+        sums[3] += pp
+        return Slope(*sums)
+
+    def majorize(self, t: Array, delta: Array) -> tuple[Array, Array, Array]:
+        """The Hessian entries of the majoriser in (t, δ) at a trial step: O(n), no pass."""
+        sums = self._majorize(t, delta)
+        return self._squares[2] + sums[0], sums[1], sums[2]
+
+    def weights(self, t: Array) -> Array:
+        """W at a step."""
+        return np.asarray(self._point.W if self._P is None else self._point.W + t * self._P)
+
+
+class Line(RidgeLine):
+    """F on the plane (w + t·p, b + δ), whose examples are all here."""
+
+    objective: Objective
+
+    def __init__(self, objective: Objective, point: Point, P: Array | None) -> None:
+        super().__init__(objective, point, P)
+        along = (np.zeros_like(point.m),) * 3 if P is None else objective.design.line(point.W, P)
+        self._moments: tuple[Array, ...] = (point.m, point.v, *along)
 
     def rounded(self, rounding: float) -> Line:
         """The same line for a loss whose kinks are rounded off."""
@@ -250,41 +333,18 @@ class Line:
         spread = (s * ((a - middle) ** 2 + e)).sum(axis=0)
         return np.einsum("nk,nk->k", residual, a) / np.where(spread > 0, spread, 1.0), middle
 
-    def expand(self, t: Array, delta: Array) -> Slope:
-        """Value, gradient and Hessian in (t, δ) at a trial step: O(n), no pass."""
-        objective = self.objective
-
-        def add(rows: slice, sums: Array) -> None:
-            plane = self._plane(t, delta, rows)
-            objective.loss.add_expansion(plane, objective.Y[rows], objective.weights[rows], sums)
-
-        sums = objective.sum_chunks(6, add)
-        ww, wp, pp = self._squares
-        sums[0] += 0.5 * (ww + t * (2 * wp + t * pp))
-        sums[1] += wp + t * pp
-        sums[3] += pp
-        return Slope(*sums)
-
-    def majorize(self, t: Array, delta: Array) -> tuple[Array, Array, Array]:
-        """The Hessian entries of the majoriser in (t, δ) at a trial step: O(n), no pass."""
-        objective = self.objective
-
-        def add(rows: slice, sums: Array) -> None:
-            plane = self._plane(t, delta, rows)
-            objective.loss.add_majorizer(plane, objective.Y[rows], objective.weights[rows], sums)
-
-        sums = objective.sum_chunks(3, add)
-        return self._squares[2] + sums[0], sums[1], sums[2]
-
     def move(self, t: Array, delta: Array, value: Array, offset_left: Array) -> Point:
         """The point at a step, with F there and the offset's estimated suboptimality."""
-        W = self._point.W if self._P is None else self._point.W + t * self._P
-        m, v = self._plane(t, delta, slice(None)).moments()
-        dm, dv = np.empty_like(m), np.empty_like(m)
-        for rows in self.objective.chunks:
-            dm[rows], dv[rows] = self.objective.loss.slopes(m[rows], v[rows], self.objective.Y[rows])
-        return Point(W, self._point.b + delta, m, v, value, dm, dv, offset_left)
+        m, v = self._track.moments(t, delta)
+        dm, dv = self.objective.slopes(m, v)
+        return Point(self.weights(t), self._point.b + delta, m, v, value, dm, dv, offset_left)
 
-    def _plane(self, t: Array, delta: Array, rows: slice) -> Plane:
-        m, v, a, c, e = (x[rows] for x in self._moments)
-        return Plane(m, v, a, c, e, t, delta, self.objective.floor)
+    @property
+    def _track(self) -> Track:
+        return Track(self.objective, self._moments)
+
+    def _expand(self, t: Array, delta: Array) -> Array:
+        return self._track.expand(t, delta)
+
+    def _majorize(self, t: Array, delta: Array) -> Array:
+        return self._track.majorize(t, delta)

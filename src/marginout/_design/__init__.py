@@ -32,6 +32,7 @@ __all__ = [
     "GroupDesign",
     "GroupSums",
     "Preconditioner",
+    "design_of",
     "linear_scores",
     "make_design",
     "one_blas_thread",
@@ -57,6 +58,11 @@ def make_design(X: Any, noise: Noise) -> Design:
     """
     if not sp.issparse(X) and X.size > SERIAL_WORK and np.count_nonzero(X) <= MOSTLY_ZEROS * X.size:
         X = _packed(X)
+    return design_of(X, noise)
+
+
+def design_of(X: Any, noise: Noise) -> Design:
+    """The design for X as it is stored."""
     together = noise.moments(X.shape[1]).groups is not None
     return DESIGNS[together, bool(sp.issparse(X))](X, noise)
 

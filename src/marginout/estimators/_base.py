@@ -31,7 +31,7 @@ from marginout._validation import (
 from marginout.estimators._callbacks import FRAMES, CallbackSupportMixin, FitTask, with_callbacks
 from marginout.losses import Loss
 from marginout.noise import Noise, resolve
-from marginout.solvers import SOLVERS, Solution, Solver, choose
+from marginout.solvers import SOLVERS, Monitor, Solution, Solver, choose
 
 Array = NDArray[np.float64]
 
@@ -61,29 +61,48 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         objective_history_, all of them at the end.
         """
         noise = self._noise()
+        C = check_real("C", self.C, above=0)
+        fit_intercept = check_flag("fit_intercept", self.fit_intercept)
+        self._shift(noise, X.shape[1], fit_intercept)
+        X = check_features(self._without_missing(X), noise)
+        objective = self._objective(X, noise, Y, C * weights, fit_intercept)
+        self._run(objective, (X.shape[1], Y.shape[1]), {"X": X, "y": y}, known, start)
+
+    def _run(
+        self,
+        objective: Any,
+        shape: tuple[int, int],
+        data: dict[str, Any],
+        known: dict[str, Any],
+        start: bool,
+        monitor: Monitor | None = None,
+        begin: tuple[Array, Array] | None = None,
+    ) -> None:
+        """Minimise an objective in weights of shape (d, K); see :meth:`_minimize`.
+
+        `data` is shown to callbacks, `monitor` watches the solver, which may `begin` where another ended.
+        """
         tol = check_real("tol", self.tol, above=0)
         max_iter = check_count("max_iter", self.max_iter, 1)
         verbose = check_count("verbose", self.verbose, 0)
-        C = check_real("C", self.C, above=0)
-        fit_intercept = check_flag("fit_intercept", self.fit_intercept)
         check_flag("warm_start", self.warm_start)
-        shift = self._shift(noise, X.shape[1], fit_intercept)
-        X = check_features(self._without_missing(X), noise)
-        objective = self._objective(X, noise, Y, C * weights, fit_intercept)
         solve = self._solver(objective)
-        task = FitTask(self, max_iter * Y.shape[1], X, y)
+        shift = self._shift(self._noise(), shape[0], self.fit_intercept)
+        task = FitTask(self, max_iter * shape[1], **data)
 
         def attributes(W: Array, b: Array) -> dict[str, Any]:
             return {**known, **self._attributes(W, b - shift @ W)}
 
-        def monitor(iteration: int, value: float, left: float, solution: Solution) -> bool:
+        def watch(iteration: int, value: float, left: float, solution: Solution) -> bool:
             if verbose:
                 print(f"iteration {iteration}: objective {value:.8g}, about {left:.1e} above its minimum")
-            return task.iteration(lambda: attributes(*solution()))
+            stop = monitor is not None and bool(monitor(iteration, value, left, solution))
+            return task.iteration(lambda: attributes(*solution())) or stop
 
-        W, b = self._start(X.shape[1], Y.shape[1], start)
-        watch = monitor if verbose or task.watched else None
-        result = solve(objective, W, b + shift @ W, tol=TOL_UNIT * tol, max_iter=max_iter, monitor=watch)
+        W, b = self._start(*shape, start)
+        W, b = begin or (W, b + shift @ W)
+        watched = watch if verbose or monitor or task.watched else None
+        result = solve(objective, W, b, tol=TOL_UNIT * tol, max_iter=max_iter, monitor=watched)
         for name, value in attributes(result.W, result.b).items():
             setattr(self, name, value)
         self.__dict__.pop("_stream", None)  # of `partial_fit`: this is another model
@@ -92,7 +111,7 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         self.optimality_gap_ = float(result.gap.sum())
         self.objective_history_ = np.array(result.history)
         task.end(lambda: attributes(result.W, result.b))
-        result.warn(max_iter, stacklevel=2 + FRAMES)
+        result.warn(max_iter, stacklevel=3 + FRAMES)
 
     def _objective(self, X: Any, noise: Noise, Y: Array, weights: Array, fit_intercept: bool) -> Any:
         """The function to minimise, for checked X and weights that C is part of."""

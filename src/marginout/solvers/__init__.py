@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from marginout._objective import Objective
-from marginout.solvers import dual, irls, lbfgs, ncg, newton
+from marginout._sum import SumObjective
+from marginout.solvers import dual, irls, lbfgs, ncg, newton, rounded
 from marginout.solvers._result import Monitor, Result, Solution
 
 __all__ = ["SOLVERS", "Monitor", "Result", "Solution", "Solver", "choose"]
@@ -21,10 +22,13 @@ def choose(name: str, objective: Objective) -> Solver:
 
     Without noise this is a plain SVM, SVR or LR. Small ones, and kinked losses of any size,
     go to a solver made for them, whatever was asked for. Otherwise "auto" is nonlinear
-    conjugate gradients, the fastest.
+    conjugate gradients, the fastest. Blocks have a way of their own around the kinks.
     """
+    asked = "ncg" if name == "auto" else name
+    if isinstance(objective, SumObjective):
+        return rounded.solve if objective.design.noiseless and objective.loss.kinked else SOLVERS[asked]
     if objective.design.noiseless and newton.suits(objective):
         return newton.solve
     if objective.design.noiseless and objective.loss.kinked:
         return dual.solve
-    return SOLVERS["ncg" if name == "auto" else name]
+    return SOLVERS[asked]

@@ -1,0 +1,217 @@
+"""The fit path of the linear models for examples in blocks.
+
+Every block is looked at once by itself (:func:`prepare`), what they found is put together on
+the driver (:func:`plan_fit`), each becomes an objective of its own (:func:`block_objective`), and
+:func:`minimize` runs the model's solver on their sum.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils.multiclass import check_classification_targets
+
+from marginout import _checkpoint
+from marginout._design import design_of, make_design
+from marginout._objective import Array, Objective
+from marginout._sum import Executor, Handles, SumObjective, Whole
+from marginout._validation import check_count, check_features, check_flag, check_real, check_sample_weight
+from marginout.estimators._base import DropoutClassifier, DropoutLinearModel, check_targets
+from marginout.losses import Loss
+from marginout.noise import Noise
+
+
+class Block(NamedTuple):
+    """Checked examples: X as its design stores it, labels or targets, weights."""
+
+    X: Any
+    y: NDArray[Any]
+    weights: Array
+
+
+class Summary(NamedTuple):
+    """What the driver must know of a block, or of several."""
+
+    n: int
+    nnz: int
+    d: int
+    names: tuple[str, ...] | None
+    #: The weight of every class; or, of a regression, none.
+    classes: dict[Any, float]
+    #: Least and largest target, and the sum of the blocks' medians times their sizes.
+    targets: tuple[float, float, float]
+    nbytes: int
+
+
+class Plan(NamedTuple):
+    """What a block must know of all."""
+
+    noise: Noise
+    loss: Loss
+    fit_intercept: bool
+    C: float
+    centre: float
+    classes: NDArray[Any] | None
+    #: The weight of an example of a class in each problem, (n_classes, 1) or (n_classes, K).
+    table: Array | None
+
+
+def check_model(model: Any) -> None:
+    """Refuse what blocks cannot do, before any of them is read."""
+    if not isinstance(model, DropoutLinearModel) or not hasattr(model, "solver"):
+        raise TypeError(
+            f"{type(model).__name__} cannot be fitted to blocks: choose DropoutSVC, "
+            "DropoutLogisticRegression or DropoutSVR."
+        )
+    if model.solver not in ("auto", "ncg", "lbfgs"):
+        raise ValueError(
+            f"solver={model.solver!r} needs all examples in one place: for blocks it must be 'auto', 'ncg' "
+            "or 'lbfgs'."
+        )
+
+
+def prepare(model: Any, number: int, X: Any, y: Any, sample_weight: Any = None) -> tuple[Block, Summary]:
+    """A block of examples, checked by the model's own rules, and its summary."""
+    own = clone(model)
+    try:
+        X, y = own._validated(X, y, y_numeric=not isinstance(model, DropoutClassifier))
+        # An example may have any weight here: it is for all blocks together to have some.
+        weights = np.ones(len(y)) if sample_weight is None else _weights(sample_weight, X)
+        X = check_features(own._without_missing(X), own._noise())
+        X = make_design(X, own._noise()).X
+        if isinstance(model, DropoutClassifier):
+            check_classification_targets(y)
+            labels, inverse = np.unique(y, return_inverse=True)
+            totals = np.bincount(inverse, weights, len(labels)).tolist()
+            classes, targets = dict(zip(labels.tolist(), totals, strict=True)), (0.0, 0.0, 0.0)
+        else:
+            y = check_targets(y)
+            classes, targets = {}, (float(y.min()), float(y.max()), float(np.median(y)) * len(y))
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"block {number}: {error}") from error
+    nnz, names = X.nnz if sp.issparse(X) else X.size, getattr(own, "feature_names_in_", None)
+    parts = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
+    nbytes = sum(part.nbytes for part in parts)
+    names = None if names is None else tuple(names)
+    return Block(X, y, weights), Summary(len(y), nnz, X.shape[1], names, classes, targets, nbytes)
+
+
+def _weights(sample_weight: Any, X: Any) -> Array:
+    given = np.asarray(sample_weight)
+    if given.dtype.kind in "fiub" and given.shape == (X.shape[0],) and not given.any():
+        return np.zeros(len(given))
+    return check_sample_weight(sample_weight, X)
+
+
+def merge(summaries: Iterable[Summary]) -> Summary:
+    """The summary of all blocks, which must have the same features."""
+    first, *others = summaries
+    total = first
+    for number, other in enumerate(others, 1):
+        if other.d != first.d:
+            raise ValueError(
+                f"block {number} has {other.d} features but block 0 has {first.d}: "
+                "all blocks must have the same."
+            )
+        if other.names != first.names:
+            raise ValueError(
+                f"block {number} has features of other names, or in another order, than block 0."
+            )
+        classes = dict(total.classes)
+        for label, weight in other.classes.items():
+            classes[label] = classes.get(label, 0.0) + weight
+        (low, high, middle), (other_low, other_high, other_middle) = total.targets, other.targets
+        total = total._replace(
+            n=total.n + other.n,
+            nnz=total.nnz + other.nnz,
+            nbytes=total.nbytes + other.nbytes,
+            classes=classes,
+            targets=(min(low, other_low), max(high, other_high), middle + other_middle),
+        )
+    return total
+
+
+def plan_fit(model: Any, total: Summary) -> Plan:
+    """What the blocks need to become objectives.
+
+    Sets: n_features_in_, feature_names_in_ if there are names.
+    """
+    model.n_features_in_ = total.d
+    if total.names is not None:
+        model.feature_names_in_ = np.array(total.names, dtype=object)
+    elif hasattr(model, "feature_names_in_"):
+        del model.feature_names_in_
+    noise = model._noise()
+    C = check_real("C", model.C, above=0)
+    fit_intercept = check_flag("fit_intercept", model.fit_intercept)
+    if not isinstance(model, DropoutClassifier):
+        low, high, middle = total.targets
+        model._centre = centre = middle / total.n if fit_intercept else 0.0
+        return Plan(noise, model._loss(np.array([[low], [high]])), fit_intercept, C, centre, None, None)
+    classes = np.array(sorted(total.classes))
+    counts = np.array([total.classes[label] for label in classes.tolist()])
+    if np.count_nonzero(counts) < 2:
+        raise ValueError(
+            f"y has examples of positive weight in {np.count_nonzero(counts)} of its {len(classes)} classes: "
+            "a classifier needs at least two."
+        )
+    # One example per class, as heavy as all of them, tells the weight of any.
+    labels = np.arange(len(classes))
+    weights = model._class_weights(classes, labels, _signs(labels, len(classes)), counts)
+    table = weights / np.where(counts > 0, counts, 1.0)[:, None]
+    return Plan(noise, model._loss(np.zeros((1, 1))), fit_intercept, C, 0.0, classes, table)
+
+
+def _signs(labels: NDArray[np.intp], count: int) -> Array:
+    columns = [1] if count == 2 else range(count)
+    return np.column_stack([np.where(labels == k, 1.0, -1.0) for k in columns])
+
+
+def block_objective(block: Block, plan: Plan, serial: bool = False) -> Objective:
+    """The objective of one block; `serial` where the blocks have threads of their own."""
+    design = design_of(block.X, plan.noise)
+    if plan.classes is None or plan.table is None:
+        Y, weights = (block.y - plan.centre)[:, None], block.weights[:, None]
+    else:
+        labels = np.searchsorted(plan.classes, block.y)
+        Y, weights = _signs(labels, len(plan.classes)), block.weights[:, None] * plan.table[labels]
+    if serial:
+        design = design.serial()
+    return Objective(design, plan.loss, Y, plan.C * weights, plan.fit_intercept)
+
+
+def minimize(
+    model: Any,
+    executor: Executor,
+    blocks: Handles,
+    total: Summary,
+    plan: Plan,
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: int = 1,
+) -> None:
+    """Fit the model to the objectives of the blocks.
+
+    Sets: all fitted attributes, at the end; those of a checkpoint's start before.
+    """
+    K = 1 if plan.classes is None or len(plan.classes) == 2 else len(plan.classes)
+    noiseless = not plan.noise.moments(total.d).coefficient.any()
+    whole = Whole(total.n, total.d, total.nnz, noiseless)
+    objective = SumObjective(executor, blocks, whole, plan.loss, K, plan.fit_intercept)
+    known = {} if plan.classes is None else {"classes_": plan.classes}
+    start = plan.classes is None or np.array_equal(getattr(model, "classes_", ()), plan.classes)
+    data, shape = {"X": None, "y": None}, (total.d, K)
+    if checkpoint is None:
+        model._run(objective, shape, data, known, start)
+        return
+    path = Path(checkpoint)
+    monitor = _checkpoint.Writer(path, check_count("every", every, 1), plan.classes)
+    begin = _checkpoint.read(path, shape, plan.classes)
+    model._run(objective, shape, data, known, start, monitor, begin)
+    path.unlink(missing_ok=True)

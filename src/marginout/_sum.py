@@ -1,0 +1,305 @@
+r"""The same objective for examples that lie in blocks, somewhere.
+
+    F(w, b) = ½‖w‖² + Σ_blocks Σ_n∈block C s_n φ(m_n, v_n; y_n)
+
+A block is an :class:`Objective` whose ridge nobody asks for. It answers tasks: functions of the
+block, of what it said before (its state: arrays with one row per example, which stay where
+the block is), and of a few vectors. An executor runs them and adds up the answers; only w, its
+derivatives and sums over examples travel.
+
+Tasks are pure: a state is a function of the block and the vectors that it was made with, so an
+executor that loses one can make it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginout._design._precondition import Diagonal, Preconditioner
+from marginout._objective import ROUNDING, Array, Objective, RidgeLine, Track, dots
+from marginout.losses import Loss
+
+#: Something of every block, in the executor's own terms: the blocks themselves, or a state of each.
+Handles = Sequence[Any]
+#: A function of a block, its states and other arguments.
+Task = Callable[..., Array]
+
+
+class Executor(Protocol):
+    """Runs tasks where the blocks are."""
+
+    def map(self, task: Task, handles: Sequence[Handles], *args: Any) -> Handles:
+        """task(*(h[i] for h in handles), *args) for every block i; the results stay there."""
+
+    def sum(self, task: Task, handles: Sequence[Handles], *args: Any) -> Array:
+        """The sum over all blocks of the same."""
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What solvers ask of the design of all blocks together."""
+
+    n: int
+    d: int
+    nnz: int
+    noiseless: bool
+    #: All problems go to the blocks together: what they share is the way there.
+    batch: int = 2**31
+    #: Nothing that needs the rows of X in one place can be had.
+    diagonal_variance: bool = False
+
+    def threads(self, work: int) -> int:
+        """The blocks have the threads."""
+        return 1
+
+    def serial(self) -> Whole:
+        return self
+
+
+class View(NamedTuple):
+    """Which of a block's problems are meant, and by how much their loss is rounded off."""
+
+    columns: NDArray[np.intp] | None
+    rounding: float
+
+    def of(self, block: Objective) -> Objective:
+        if self.columns is not None:
+            block = block.select(self.columns)
+        return block if block.rounding == self.rounding else block.rounded(self.rounding)
+
+
+@dataclass
+class SumPoint:
+    """Weights and offsets; the scores' moments, (2, n, K), stay with the blocks."""
+
+    W: Array
+    b: Array
+    value: Array
+    offset_left: Array
+    state: Handles
+    executor: Executor
+
+    def select(self, columns: NDArray[np.intp]) -> SumPoint:
+        """The same point for some of the problems."""
+        W, b, value, left = (
+            np.ascontiguousarray(a[..., columns]) for a in (self.W, self.b, self.value, self.offset_left)
+        )
+        state = self.executor.map(_columns, [self.state], columns)
+        return SumPoint(W, b, value, left, state, self.executor)
+
+
+class SumObjective:
+    """F of the module's docstring; :class:`Objective` for the solvers `ncg` and `lbfgs`.
+
+    Parameters
+    ----------
+    executor : Executor
+    blocks : handles of one Objective per block
+    design : Whole
+    loss : Loss
+    K : int, the number of problems
+    fit_intercept : bool
+    """
+
+    def __init__(
+        self, executor: Executor, blocks: Handles, design: Whole, loss: Loss, K: int, fit_intercept: bool
+    ) -> None:
+        self.executor, self.blocks, self.design, self.loss = executor, blocks, design, loss
+        self.K, self.fit_intercept = K, fit_intercept
+        self.view = View(None, ROUNDING)
+
+    @property
+    def rounding(self) -> float:
+        return self.view.rounding
+
+    def select(self, columns: NDArray[np.intp], design: Whole | None = None) -> SumObjective:
+        """The same objective for some of the problems."""
+        if len(columns) == self.K:  # in their order: nobody asks for another
+            return self
+        known = self.view.columns
+        return self._viewed(self.view._replace(columns=columns if known is None else known[columns]))
+
+    def rounded(self, rounding: float) -> SumObjective:
+        """The same objective with the loss's kinks rounded off by a fraction of its scale."""
+        return self._viewed(self.view._replace(rounding=rounding))
+
+    def _viewed(self, view: View) -> SumObjective:
+        other = copy(self)
+        other.view, other.K = view, self.K if view.columns is None else len(view.columns)
+        return other
+
+    def sum(self, task: Task, state: Handles | None, *args: Any) -> Array:
+        """Σ task(block, state, view, *args) over the blocks."""
+        return self.executor.sum(task, [self.blocks, *([] if state is None else [state])], self.view, *args)
+
+    def map(self, task: Task, state: Handles | None, *args: Any) -> Handles:
+        """The state task(block, state, view, *args) of every block."""
+        return self.executor.map(task, [self.blocks, *([] if state is None else [state])], self.view, *args)
+
+    def total_weight(self) -> Array:
+        """C Σ s, (K,)."""
+        return np.asarray(self.sum(_targets, None)[0])
+
+    def point(self, W: Array, b: Array) -> SumPoint:
+        """The point (W, b): one pass over X."""
+        state = self.map(_moments, None, W, b)
+        value = 0.5 * dots(W, W) + self.sum(_value, state)
+        return SumPoint(W, b, value, self._unsettled(), state, self.executor)
+
+    def first_line(self) -> tuple[SumLine, Array, Array]:
+        """A line from w = 0 and a fair step on it; see :meth:`Objective.first_line`."""
+        total, mean = self.sum(_targets, None)
+        centre = mean / total if self.fit_intercept else np.zeros(self.K)
+        squares, G = self.sum(_least_squares, None, total, centre)
+        zero = np.zeros((self.design.d, self.K))
+        line = self.line(self.point(zero, np.zeros(self.K)), G / np.where(squares > 0, squares, 1.0))
+        residual, middle, spread = self.sum(_fit_line, line.state, total, centre)
+        if self.fit_intercept:
+            spread = spread - middle * middle
+        else:
+            middle = np.zeros(self.K)
+        t = residual / np.where(spread > 0, spread, 1.0)
+        return line, t, centre - t * middle
+
+    def gradient(self, point: SumPoint) -> Array:
+        """∇_w F, (d, K): one pass over X."""
+        return np.asarray(self.sum(_gradient, point.state, point.W) + point.W)
+
+    def curvature(self, point: SumPoint) -> Array:
+        """The diagonal of the majoriser's matrix, (d, K): one pass over X."""
+        return np.asarray(1.0 + self.sum(_curvature, point.state))
+
+    def preconditioner(self, point: SumPoint) -> Preconditioner:
+        return Diagonal(self.curvature(point))
+
+    def line(self, point: SumPoint, P: Array | None) -> SumLine:
+        """F along P from a point: one pass over X, now; none later. None: the offset alone."""
+        return SumLine(self, point, P)
+
+    def _unsettled(self) -> Array:
+        return np.full(self.K, np.inf if self.fit_intercept else 0.0)
+
+
+class SumLine(RidgeLine):
+    """F on the plane (w + t·p, b + δ); the moments along it, (5, n, K), stay with the blocks."""
+
+    objective: SumObjective
+
+    def __init__(self, objective: SumObjective, point: SumPoint, P: Array | None) -> None:
+        super().__init__(objective, point, P)
+        args = () if P is None else (point.W, P)
+        self.state = objective.map(_along, point.state, *args)
+
+    def rounded(self, rounding: float) -> Self:
+        """The same line for a loss whose kinks are rounded off."""
+        line = copy(self)
+        line.objective = self.objective.rounded(rounding)
+        line.state = line.objective.map(_lifted, self.state)
+        return line
+
+    def move(self, t: Array, delta: Array, value: Array, offset_left: Array) -> SumPoint:
+        """The point at a step, with F there and the offset's estimated suboptimality."""
+        state = self.objective.map(_moved, self.state, t, delta)
+        b = self._point.b + delta
+        return SumPoint(self.weights(t), b, value, offset_left, state, self.objective.executor)
+
+    def _expand(self, t: Array, delta: Array) -> Array:
+        return self.objective.sum(_expand, self.state, t, delta)
+
+    def _majorize(self, t: Array, delta: Array) -> Array:
+        return self.objective.sum(_majorize, self.state, t, delta)
+
+
+# The tasks. What they add up has the shape (K,), (d, K), or several of these.
+
+
+def _columns(state: Array, columns: NDArray[np.intp]) -> Array:
+    return np.ascontiguousarray(state[..., columns])
+
+
+def _moments(block: Objective, view: View, W: Array, b: Array) -> Array:
+    block = view.of(block)
+    m, v = block.design.moments(W) if W.any() else (np.zeros_like(block.Y), np.zeros_like(block.Y))
+    m += b
+    v += block.floor
+    return np.stack([m, v])
+
+
+def _value(block: Objective, state: Array, view: View) -> Array:
+    block = view.of(block)
+    zero = np.zeros(block.K)
+    return np.asarray(Track(block, (*state, *(np.zeros_like(state[0]),) * 3)).expand(zero, zero)[0])
+
+
+def _targets(block: Objective, view: View) -> Array:
+    """Σ s and Σ s·target, (2, K)."""
+    block = view.of(block)
+    target = block.loss.least_squares(block.Y)
+    weights = np.broadcast_to(block.weights, target.shape)
+    return np.stack([weights.sum(axis=0), np.einsum("nk,nk->k", weights, target)])
+
+
+def _shares(block: Objective, total: Array, centre: Array) -> tuple[Array, Array]:
+    s = np.ascontiguousarray(np.broadcast_to(block.weights / total, block.Y.shape))
+    return s, s * (block.loss.least_squares(block.Y) - centre)
+
+
+def _least_squares(block: Objective, view: View, total: Array, centre: Array) -> Array:
+    """The diagonal and the right-hand side of a least-squares problem, (2, d, K)."""
+    block = view.of(block)
+    s, residual = _shares(block, total, centre)
+    squares, variance = block.design.diagonal(s)
+    zero = np.zeros((block.design.d, block.K))
+    return np.stack([squares + variance, block.design.pullback(zero, residual, np.zeros_like(residual))])
+
+
+def _fit_line(block: Objective, state: Array, view: View, total: Array, centre: Array) -> Array:
+    """Σ residual·a, Σ s·a and Σ s·(a² + e), (3, K)."""
+    s, residual = _shares(view.of(block), total, centre)
+    _, _, a, _, e = state
+    return np.stack([(residual * a).sum(axis=0), (s * a).sum(axis=0), (s * (a * a + e)).sum(axis=0)])
+
+
+def _gradient(block: Objective, state: Array, view: View, W: Array) -> Array:
+    block = view.of(block)
+    dm, dv = block.slopes(*state)
+    return block.design.pullback(W, block.weights * dm, block.weights * dv)
+
+
+def _curvature(block: Objective, state: Array, view: View) -> Array:
+    block = view.of(block)
+    squares, variance = block.design.diagonal(block.lasting(*state))
+    return np.asarray(squares + variance)
+
+
+def _along(
+    block: Objective, state: Array, view: View, W: Array | None = None, P: Array | None = None
+) -> Array:
+    along = np.zeros((3, *state[0].shape))
+    if W is not None and P is not None:
+        along = np.stack(view.of(block).design.line(W, P))
+    return np.concatenate([state, along])
+
+
+def _lifted(block: Objective, state: Array, view: View) -> Array:
+    lifted = np.array(state)
+    lifted[1] += view.of(block).floor
+    return lifted
+
+
+def _moved(block: Objective, state: Array, view: View, t: Array, delta: Array) -> Array:
+    return np.stack(Track(view.of(block), tuple(state)).moments(t, delta))
+
+
+def _expand(block: Objective, state: Array, view: View, t: Array, delta: Array) -> Array:
+    return Track(view.of(block), tuple(state)).expand(t, delta)
+
+
+def _majorize(block: Objective, state: Array, view: View, t: Array, delta: Array) -> Array:
+    return Track(view.of(block), tuple(state)).majorize(t, delta)

@@ -1,0 +1,201 @@
+"""Fits to examples that come in blocks: more of them than memory holds, and still the exact optimum.
+
+    marginout.blocks.fit(DropoutSVC(), marginout.blocks.read_svmlight("train.svm", n_features=10_000))
+
+Blocks are checked one by one and written to a scratch folder in the form that training reads:
+two passes an iteration, straight from the files, with no parsing. Memory holds one block, and
+vectors of n_features × n_classes; the folder holds the data, and seven numbers per
+example and class.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from joblib import Parallel
+from sklearn.datasets import load_svmlight_file
+
+from marginout._blockwise import Block, Plan, block_objective, check_model, merge, minimize, plan_fit, prepare
+from marginout._executors import OnDisk, Recipe, Threads
+from marginout._objective import Objective
+from marginout._validation import check_count, check_option
+
+__all__ = ["fit", "read_npz", "read_parquet", "read_svmlight"]
+
+#: Bytes of a text file that make a block, unless told otherwise: some 64 MB of CSR.
+BLOCK_BYTES = 2**26
+#: Rows of a table that make a block.
+BLOCK_ROWS = 100_000
+
+
+def fit(
+    estimator: Any,
+    blocks: Iterable[Any],
+    *,
+    storage: str = "disk",
+    scratch: str | os.PathLike[str] | None = None,
+    n_jobs: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: int = 1,
+) -> Any:
+    """Fit a linear model to blocks of examples: the optimum that `estimator.fit` finds on all of them.
+
+    Parameters
+    ----------
+    estimator : DropoutSVC, DropoutLogisticRegression or DropoutSVR
+        Its solver must be "auto", "ncg" or "lbfgs".
+    blocks : iterable of (X, y) or (X, y, sample_weight)
+        Gone through once: a generator will do. X is dense or sparse or a data frame, with the same
+        features in every block; `read_svmlight`, `read_parquet` and `read_npz` make blocks of files.
+    storage : {"disk", "memory"}, default="disk"
+        Where blocks are kept during the fit. In memory, joblib works on several of them at a time.
+    scratch : path, default=None
+        The folder in which a temporary one is made for blocks on disk. None: the system's.
+    n_jobs : int, default=None
+        Threads for blocks in memory, as joblib counts them.
+    checkpoint : path, default=None
+        Write where the fit stands to this file, in one piece or not at all, and begin there
+        if it exists. It is removed when the fit has ended.
+    every : int, default=1
+        Iterations between two checkpoints.
+
+    Returns
+    -------
+    estimator : the same, fitted
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from marginout import DropoutSVC, blocks
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> parts = ((scale(X)[rows], y[rows]) for rows in (slice(0, 300), slice(300, 569)))
+    >>> blocks.fit(DropoutSVC(), parts).coef_.shape
+    (1, 30)
+    """
+    check_model(estimator)
+    on_disk = check_option("storage", storage, ["disk", "memory"]) == "disk"
+    with TemporaryDirectory(prefix="marginout-", dir=scratch) as folder, estimator._untouched_on_failure():
+        kept: list[Any] = []
+        summaries = []
+        for number, given in enumerate(blocks):
+            if not isinstance(given, (tuple, list)) or len(given) not in (2, 3):
+                raise ValueError(f"block {number} must be (X, y) or (X, y, sample_weight).")
+            block, summary = prepare(estimator, number, *given)
+            kept.append(_store(Path(folder, str(number)), block) if on_disk else block)
+            summaries.append(summary)
+            del block, given
+        if not kept:
+            raise ValueError("blocks is empty: give at least one (X, y).")
+        total = merge(summaries)
+        plan = plan_fit(estimator, total)
+        if on_disk:
+            recipes = [Recipe(_mapped_objective, path, plan) for path in kept]
+            minimize(estimator, OnDisk(Path(folder)), recipes, total, plan, checkpoint, every)
+        else:
+            with Parallel(n_jobs=n_jobs, require="sharedmem") as parallel:
+                objectives = [block_objective(block, plan, serial=True) for block in kept]
+                minimize(estimator, Threads(parallel), objectives, total, plan, checkpoint, every)
+    return estimator
+
+
+def _store(folder: Path, block: Block) -> Path:
+    folder.mkdir()
+    X = block.X
+    parts = {"data": X.data, "indices": X.indices, "indptr": X.indptr} if sp.issparse(X) else {"dense": X}
+    y = np.array(block.y.tolist()) if block.y.dtype == object else block.y
+    for name, array in {**parts, "y": y, "weights": block.weights, "shape": np.array(X.shape)}.items():
+        np.save(folder / name, array)
+    return folder
+
+
+def _mapped_objective(folder: Path, plan: Plan) -> Objective:
+    """A stored block, mapped into memory: what a task does not look at is not read."""
+
+    def load(name: str) -> Any:
+        return np.load(folder / f"{name}.npy", mmap_mode="r")
+
+    if (folder / "dense.npy").exists():
+        X = load("dense")
+    else:
+        shape = tuple(np.load(folder / "shape.npy").tolist())
+        X = sp.csr_array((load("data"), load("indices"), load("indptr")), shape=shape)
+    return block_objective(Block(X, load("y"), load("weights")), plan)
+
+
+def read_svmlight(
+    path: str | os.PathLike[str], n_features: int, *, zero_based: bool = False, block_bytes: int = BLOCK_BYTES
+) -> Iterator[tuple[Any, Any]]:
+    """Blocks (X, y) of a file in svmlight's or LIBSVM's format.
+
+    Parameters
+    ----------
+    path : path
+    n_features : int
+    zero_based : bool, default=False
+        Whether the first feature is number 0 in the file, not 1.
+    block_bytes : int, default=2**26
+        Bytes of the file that make a block.
+    """
+    block_bytes = check_count("block_bytes", block_bytes, 1)
+    for offset in range(0, os.path.getsize(path), block_bytes):
+        X, y = load_svmlight_file(
+            os.fspath(path), n_features=n_features, zero_based=zero_based, offset=offset, length=block_bytes
+        )
+        if len(y):
+            yield X, y
+
+
+def read_npz(paths: Iterable[str | os.PathLike[str]]) -> Iterator[tuple[Any, ...]]:
+    """Blocks (X, y) or (X, y, sample_weight) of .npz files, one each.
+
+    A file holds `y`, perhaps `sample_weight`, and either `X` or the parts of a CSR matrix that
+    `scipy.sparse.save_npz` writes: `data`, `indices`, `indptr`, `shape`.
+    """
+    for path in paths:
+        with np.load(path, allow_pickle=False) as file:
+            if "X" in file:
+                X = file["X"]
+            elif {"data", "indices", "indptr", "shape"} <= set(file):
+                X = sp.csr_array((file["data"], file["indices"], file["indptr"]), shape=tuple(file["shape"]))
+            else:
+                raise ValueError(f"{os.fspath(path)!r} holds neither X nor data, indices, indptr and shape.")
+            yield (X, file["y"], file["sample_weight"]) if "sample_weight" in file else (X, file["y"])
+
+
+def read_parquet(
+    paths: Iterable[str | os.PathLike[str]],
+    target: str,
+    *,
+    sample_weight: str | None = None,
+    block_rows: int = BLOCK_ROWS,
+) -> Iterator[tuple[Any, ...]]:
+    """Blocks (X, y) or (X, y, sample_weight) of Parquet files; needs pyarrow and pandas.
+
+    Parameters
+    ----------
+    paths : iterable of paths
+    target : str
+        The column of labels or targets.
+    sample_weight : str, default=None
+        The column of weights. All other columns are features.
+    block_rows : int, default=100_000
+        Most rows of a block.
+    """
+    try:
+        import pandas  # noqa: F401
+        from pyarrow.parquet import ParquetFile
+    except ImportError as error:
+        raise ImportError("read_parquet needs pyarrow and pandas: pip install pyarrow pandas") from error
+    special = [target] if sample_weight is None else [target, sample_weight]
+    for path in paths:
+        with ParquetFile(os.fspath(path)) as file:
+            for batch in file.iter_batches(batch_size=check_count("block_rows", block_rows, 1)):
+                table = batch.to_pandas()
+                yield (table.drop(columns=special), *(table[name].to_numpy() for name in special))

@@ -1,0 +1,50 @@
+"""Kinked losses without noise, for objectives whose rows nobody has in one place: a plain SVM or SVR.
+
+Dual coordinate descent and factorisations want X itself. Here the kinks are rounded off by δ (a
+variance of δ² in every score), the smooth problem is solved by `lbfgs`, and δ is lowered
+until it matters no more, each solution starting the next. A rounded loss lies above the loss by
+at most δ, so that
+
+    F(w) − min F  ≤  F_δ(w) − min F_δ + δ C Σ s
+
+is the certificate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from marginout._objective import Array
+from marginout.solvers import lbfgs
+from marginout.solvers._result import Monitor, Result
+
+#: Roundings, as fractions of the loss's scale.
+ROUNDINGS = 10.0 ** -np.arange(1.0, 9.1, 0.5)
+#: The part of the tolerance that the rounding may take.
+PART = 0.5
+#: Stages before the last are solved no better than the rounding deserves, as a fraction of its excess.
+STAGE = 0.1
+
+
+def solve(
+    objective: Any, W: Array, b: Array, *, tol: float, max_iter: int, monitor: Monitor | None = None
+) -> Result:
+    """Minimise all K problems from (W, b)."""
+    total = objective.total_weight()
+    history: list[float] = []
+    iterations = 0
+    for rounding in ROUNDINGS:
+        excess = rounding * objective.loss.scale * total
+        smooth = objective.rounded(rounding)
+        stage = tol if not history else max((1 - PART) * tol, STAGE * float(np.min(excess)) / history[-1])
+        result = lbfgs.solve(smooth, W, b, tol=stage, max_iter=max_iter - iterations, monitor=monitor)
+        W, b = result.W, result.b
+        history += result.history
+        iterations += result.n_iter
+        if np.all(excess <= PART * tol * result.value) or iterations >= max_iter:
+            break
+    value = objective.point(W, b).value
+    return replace(result, value=value, gap=result.gap + excess, n_iter=iterations, history=history)

@@ -1,0 +1,225 @@
+"""Fits to blocks against fits to all examples at once; other tests compare those with a conic solver."""
+
+import os
+import subprocess
+import sys
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.datasets import dump_svmlight_file, load_digits
+from sklearn.svm import SVC
+
+from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR, MCFClassifier, blocks
+from marginout.noise import Deletion, Gaussian, GroupDropout
+
+TIGHT = {"tol": 1e-11, "max_iter": 3000}
+X, DIGITS = (part[:300] for part in load_digits(return_X_y=True))
+X = X / 16
+WEIGHTS = np.random.default_rng(0).gamma(2.0, 0.5, len(X))
+WEIGHTS[100:140] = 0.0  # a block without weight
+MODELS = {
+    "two classes": (DropoutSVC(noise=0.3, **TIGHT), DIGITS % 2),
+    "balanced, several": (DropoutSVC(noise=Deletion(0.4), class_weight="balanced", **TIGHT), DIGITS),
+    "dict, gaussian": (
+        DropoutLogisticRegression(expectation="gaussian", class_weight={0: 2.0, 1: 1.0, 2: 0.5}, **TIGHT),
+        DIGITS % 3,
+    ),
+    "names": (
+        DropoutLogisticRegression(noise=0.8, solver="lbfgs", **TIGHT),
+        np.array(["a", "b"])[DIGITS % 2],
+    ),
+    "additive": (DropoutSVC(0.1, noise=Gaussian(0.01), fit_intercept=False, **TIGHT), DIGITS % 2),
+    "groups": (DropoutSVC(noise=GroupDropout(np.arange(64) // 8, 0.3), **TIGHT), DIGITS % 2),
+    "regression": (DropoutSVR(10.0, noise=0.2, **TIGHT), 1e3 + DIGITS),
+}
+
+
+def cut(X, y, *edges, weights=WEIGHTS):
+    edges = [0, *edges, len(y)]
+    return [(X[a:b], y[a:b], weights[a:b]) for a, b in pairwise(edges)]
+
+
+def assert_same(model, whole):
+    scale = np.abs(whole.coef_).max()
+    assert_allclose(model.coef_, whole.coef_, atol=1e-6 * scale)
+    assert_allclose(model.intercept_, whole.intercept_, rtol=1e-6, atol=1e-6 * scale)
+    assert_allclose(model.objective_, whole.objective_, rtol=1e-9)
+    assert model.optimality_gap_ <= 1e-6 * model.objective_
+    if hasattr(whole, "classes_"):
+        assert model.classes_.tolist() == whole.classes_.tolist()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_blocks_have_the_optimum_of_the_whole(name):
+    model, y = MODELS[name]
+    whole = clone(model).fit(X, y, WEIGHTS)
+    assert_same(blocks.fit(clone(model), iter(cut(X, y, 100, 140)), storage="memory"), whole)
+
+
+@pytest.mark.parametrize(("storage", "n_jobs"), [("disk", None), ("memory", 2)])
+@pytest.mark.parametrize("name", ["balanced, several", "regression"])
+def test_stored_csr_and_threads(name, storage, n_jobs):
+    model, y = MODELS[name]
+    csr = sp.csr_array(X)
+    fitted = blocks.fit(clone(model), cut(csr, y, 100, 140, 141), storage=storage, n_jobs=n_jobs)
+    assert_same(fitted, clone(model).fit(X, y, WEIGHTS))
+
+
+def test_chunking_does_not_matter():
+    model, y = MODELS["two classes"]
+    fits = [blocks.fit(clone(model), cut(X, y, *edges)) for edges in ((), (1,), range(50, 300, 50))]
+    for fit in fits[1:]:
+        assert_same(fit, fits[0])
+
+
+def test_missing_features_and_names():
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame(X, columns=[f"p{i}" for i in range(64)])
+    table.iloc[::7, 20] = np.nan
+    model = DropoutSVC(noise=0.3, missing="deleted", **TIGHT)
+    whole = clone(model).fit(table, DIGITS % 2)
+    parts = [(table.iloc[:200], DIGITS[:200] % 2), (table.iloc[200:], DIGITS[200:] % 2)]
+    fitted = blocks.fit(clone(model), parts)
+    assert_same(fitted, whole)
+    assert fitted.feature_names_in_.tolist() == whole.feature_names_in_.tolist()
+
+
+@pytest.mark.parametrize("model", [DropoutSVC(noise=0.0, tol=1e-3), DropoutSVR(noise=0.0, tol=1e-3)])
+def test_plain_machines(model):
+    y = DIGITS % 2 if isinstance(model, DropoutSVC) else DIGITS * 1.0
+    whole = clone(model).set_params(tol=1e-7).fit(X, y)
+    fitted = blocks.fit(clone(model), cut(X, y, 200, weights=np.ones(300)), storage="memory")
+    excess = fitted.objective_ - whole.objective_
+    assert -1e-6 * whole.objective_ <= excess <= min(1e-3 * whole.objective_, fitted.optimality_gap_)
+    if isinstance(model, DropoutSVC):  # and that optimum is libsvm's
+        libsvm = SVC(kernel="linear", C=1.0, tol=1e-6).fit(X, y)
+        assert_allclose(fitted.decision_function(X), libsvm.decision_function(X), atol=0.1)
+
+
+def test_files(tmp_path):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    y = DIGITS % 2
+    model = DropoutSVC(noise=0.3, **TIGHT)
+    whole = clone(model).fit(X, y)
+    dump_svmlight_file(X, y, str(tmp_path / "a.svm"), zero_based=False)
+    size = os.path.getsize(tmp_path / "a.svm") // 3
+    assert_same(
+        blocks.fit(clone(model), blocks.read_svmlight(tmp_path / "a.svm", 64, block_bytes=size)), whole
+    )
+
+    csr = sp.csr_array(X)
+    shards = [tmp_path / "0.npz", tmp_path / "1.npz"]
+    np.savez(shards[0], X=X[:200], y=y[:200])
+    part = csr[200:]
+    np.savez(shards[1], data=part.data, indices=part.indices, indptr=part.indptr, shape=part.shape, y=y[200:])
+    assert_same(blocks.fit(clone(model), blocks.read_npz(shards)), whole)
+
+    table = pd.DataFrame(X, columns=[f"p{i}" for i in range(64)]).assign(label=y, weight=1.0)
+    table.to_parquet(tmp_path / "a.parquet")
+    read = blocks.read_parquet([tmp_path / "a.parquet"], "label", sample_weight="weight", block_rows=110)
+    assert_same(blocks.fit(clone(model), read), whole)
+
+
+def test_memory_holds_one_block():
+    """Forty blocks of 8 MB are fitted within the address space of eight more than one block leaves."""
+    program = """
+import resource, sys
+import numpy as np
+from marginout import DropoutSVC, blocks
+
+def made(count):
+    for i in range(count):
+        rng = np.random.default_rng(i)
+        X = rng.normal(size=(10_000, 100))
+        yield X, X[:, 0] + rng.normal(size=10_000) > 0
+
+def limited(count):
+    with open("/proc/self/statm") as file:
+        used = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + 64 * 2**20,) * 2)
+    return blocks.fit(DropoutSVC(1e-3, max_iter=3, tol=0.5), made(count)).coef_[0, 0]
+
+blocks.fit(DropoutSVC(1e-3, max_iter=3, tol=0.5), made(1))  # libraries, threads and their stacks
+print(limited(int(sys.argv[1])))
+"""
+    if not os.path.exists("/proc/self/statm"):
+        pytest.skip("the limit is set by what /proc says is used already")
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program, "40"], capture_output=True, text=True, env=environment
+    )
+    assert run.returncode == 0, run.stderr[-2000:]
+    assert float(run.stdout) > 0
+
+
+def test_checkpoint_resumes(tmp_path):
+    model, y = MODELS["balanced, several"]
+    model = clone(model).set_params(tol=1e-13)
+    path = tmp_path / "fit.npz"
+    whole = blocks.fit(clone(model), cut(X, y, 250))
+    with pytest.warns(match="max_iter=6"):
+        short = blocks.fit(clone(model).set_params(max_iter=6), cut(X, y, 250), checkpoint=tmp_path / "other")
+    assert not (tmp_path / "other").exists()  # a fit that has ended needs none
+
+    class StopError(Exception):
+        pass
+
+    def breaking(parts):
+        yield from parts
+
+    class Breaks(DropoutSVC):
+        def _run(self, *args):
+            monitor = args[5]
+
+            def watch(iteration, value, left, solution):
+                monitor(iteration, value, left, solution)
+                if iteration == 6:
+                    raise StopError
+
+            super()._run(*args[:5], watch, *args[6:])
+
+    broken = Breaks(**model.get_params())
+    with pytest.raises(StopError):
+        blocks.fit(broken, breaking(cut(X, y, 250)), checkpoint=path)
+    assert not hasattr(broken, "coef_")
+    with np.load(path) as saved:
+        assert saved["iteration"] == 6
+        assert saved["objective"] <= short.objective_ * (1 + 1e-9)
+    resumed = blocks.fit(clone(model), cut(X, y, 250), checkpoint=path)
+    assert_same(resumed, whole)
+    assert resumed.n_iter_ < whole.n_iter_
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ([], "blocks is empty"),
+        ([X], r"block 0 must be \(X, y\)"),
+        ([(X, DIGITS), (X[:, :9], DIGITS)], "block 1 has 9 features but block 0 has 64"),
+        ([(X, DIGITS), (X * np.nan, DIGITS)], "block 1: Input X contains NaN"),
+        ([(X, DIGITS * 0)], "a classifier needs at least two"),
+        ([(X, DIGITS, WEIGHTS[:9])], "block 0: sample_weight has shape"),
+    ],
+)
+def test_bad_blocks(parts, message):
+    with pytest.raises(ValueError, match=message):
+        blocks.fit(DropoutSVC(), parts)
+
+
+def test_bad_models(tmp_path):
+    parts = [(X, DIGITS)]
+    with pytest.raises(TypeError, match="MCFClassifier cannot be fitted to blocks"):
+        blocks.fit(MCFClassifier(), parts)
+    with pytest.raises(ValueError, match="solver='irls' needs all examples"):
+        blocks.fit(DropoutSVC(solver="irls"), parts)
+    (tmp_path / "junk").write_text("junk")
+    with pytest.raises(ValueError, match="is no checkpoint"):
+        blocks.fit(DropoutSVC(), parts, checkpoint=tmp_path / "junk")
+    with pytest.raises(ValueError, match="does not exist"):
+        blocks.fit(DropoutSVC(), parts, checkpoint=tmp_path / "no" / "file")
