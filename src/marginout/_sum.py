@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, Self
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +62,8 @@ class Whole:
         return self
 
 
-class View(NamedTuple):
+@dataclass(frozen=True)
+class View:
     """Which of a block's problems are meant, and by how much their loss is rounded off."""
 
     columns: NDArray[np.intp] | None
@@ -123,11 +124,11 @@ class SumObjective:
         if len(columns) == self.K:  # in their order: nobody asks for another
             return self
         known = self.view.columns
-        return self._viewed(self.view._replace(columns=columns if known is None else known[columns]))
+        return self._viewed(replace(self.view, columns=columns if known is None else known[columns]))
 
     def rounded(self, rounding: float) -> SumObjective:
         """The same objective with the loss's kinks rounded off by a fraction of its scale."""
-        return self._viewed(self.view._replace(rounding=rounding))
+        return self._viewed(replace(self.view, rounding=rounding))
 
     def _viewed(self, view: View) -> SumObjective:
         other = copy(self)

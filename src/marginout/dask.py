@@ -1,0 +1,391 @@
+"""DropoutSVC, DropoutLogisticRegression and DropoutSVR on Dask collections.
+
+    from dask.distributed import Client
+    from marginout.dask import DropoutSVC
+
+    client = Client()                     # or the address of a scheduler
+    model = DropoutSVC(C=0.1).fit(X, y)   # dask arrays, dask data frames, or lists of delayed blocks
+    model.predict(X)                      # lazily
+
+The solvers run here, on the driver; every evaluation is one task per block and a tree of sums. The
+examples stay on the workers, and so do their scores. All of it comes from the graph of X and y by
+pure functions, and nothing is scattered: what a dying worker takes with it is computed again.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import CancelledError as FutureCancelledError
+from typing import Any, Self
+from uuid import uuid4
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from marginout import DropoutLogisticRegression as LocalLogisticRegression
+from marginout import DropoutSVC as LocalSVC
+from marginout import DropoutSVR as LocalSVR
+from marginout._blockwise import (
+    Block,
+    Plan,
+    Summary,
+    block_objective,
+    check_model,
+    merge,
+    minimize,
+    plan_fit,
+    prepare,
+)
+from marginout._executors import add_up
+from marginout._objective import Array, Objective
+from marginout._sum import Handles, Task
+
+try:
+    import dask.array as da
+    from dask import delayed
+    from dask.base import is_dask_collection
+    from dask.delayed import Delayed
+    from dask.sizeof import sizeof
+    from distributed import Future, KilledWorker, default_client, wait
+    from distributed.comm import CommClosedError
+except ImportError as error:
+    raise ImportError("marginout.dask needs dask and distributed: pip install 'marginout[dask]'") from error
+
+__all__ = ["DropoutLogisticRegression", "DropoutSVC", "DropoutSVR"]
+
+#: Partial sums that one task adds up.
+FAN_IN = 8
+#: Bytes from which on an argument travels once to every worker, not once with every task.
+HEAVY = 10_000
+#: Blocks below so many bytes cost more in tasks than in work.
+SMALL_BLOCK = 2**20
+
+
+@sizeof.register(Block)  # type: ignore[untyped-decorator]
+def _block_size(block: Block) -> int:
+    return sum(map(sizeof, block))
+
+
+@sizeof.register(Objective)  # type: ignore[untyped-decorator]
+def _objective_size(objective: Objective) -> int:
+    return int(sizeof(objective.design.X)) + objective.Y.nbytes + objective.weights.nbytes
+
+
+class Cluster:
+    """The executor: handles are futures, made of the blocks' graph and of nothing else."""
+
+    def __init__(self, client: Any, count: int) -> None:
+        self.client, self.numbers = client, list(range(count))
+
+    def map(self, task: Task, handles: Sequence[Handles], *args: Any) -> Handles:
+        sent = [self._carried(arg) for arg in args]
+        return self.submit(task, *handles, *([arg] * len(self.numbers) for arg in sent))
+
+    def sum(self, task: Task, handles: Sequence[Handles], *args: Any) -> Array:
+        parts = self.map(task, handles, *args)
+        while len(parts) > FAN_IN:
+            groups = [list(parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
+            parts = self._named("sum", add_up, groups)
+        return add_up(self.results(parts))  # the driver is the root of the tree
+
+    def submit(self, task: Any, *args: Any) -> list[Any]:
+        """Futures of task(*(arg[i] for arg in args)), whose keys tell the block."""
+        count = len(self.numbers)
+        return self._named(task.__name__.strip("_"), _on_block, [task] * count, self.numbers, *args)
+
+    def bring_together(self, blocks: list[Any]) -> list[Any]:
+        """The blocks, those of one worker side by side: sums start where their terms are."""
+        wait(blocks)
+        for block in blocks:
+            if block.status != "finished":
+                self.results([block])
+        places = self.client.who_has(blocks)
+        self.numbers.sort(key=lambda number: str(places.get(blocks[number].key)))
+        return [blocks[number] for number in self.numbers]
+
+    def results(self, futures: Sequence[Any]) -> list[Any]:
+        """What futures hold, or an error that says which block broke, and what helps."""
+        try:
+            return list(self.client.gather(list(futures)))
+        except KilledWorker as error:
+            raise RuntimeError(
+                f"{_where(error.task)} has ended several workers, most likely for want of memory (the last "
+                f"was {error.last_worker.address}). Use smaller blocks, for instance "
+                "X.rechunk({0: rows}), or workers with more memory."
+            ) from error
+        except (FutureCancelledError, CommClosedError, OSError) as error:
+            raise RuntimeError(
+                "The connection to the scheduler is lost, and with it all that the workers held. Start "
+                "a cluster, and fit again; with fit(..., checkpoint=path) the fit goes on where it stood."
+            ) from error
+
+    def _carried(self, arg: Any) -> Any:
+        if isinstance(arg, np.ndarray) and arg.nbytes > HEAVY:
+            return self._named("carry", _same, [arg])[0]
+        return arg
+
+    def _named(self, name: str, function: Any, *iterables: Any) -> list[Any]:
+        token = uuid4().hex
+        count = len(iterables[0])
+        numbers = self.numbers if count == len(self.numbers) else range(count)
+        keys = [f"marginout-{name}-{token}-{i}" for i in numbers]
+        with warnings.catch_warnings():
+            # Vectors of a million features in the graph are meant: unlike scattered ones they survive.
+            warnings.filterwarnings("ignore", message="Sending large graph")
+            futures: list[Any] = self.client.map(function, *iterables, key=keys, pure=False)
+        return futures
+
+
+def _same(array: Array) -> Array:
+    return array
+
+
+def _on_block(task: Any, number: int, *args: Any) -> Any:
+    try:
+        return task(*args)
+    except MemoryError as error:
+        raise MemoryError(
+            f"block {number} does not fit into its worker's memory ({error}). Use smaller blocks, for "
+            "instance X.rechunk({0: rows}), or workers with more memory."
+        ) from error
+
+
+def _where(key: Any) -> str:
+    words = str(key).split("-")
+    if words[0] != "marginout":
+        return f"The task {key!r} of the graph that X or y came with"
+    return "A sum of blocks" if words[1] == "sum" else f"Block {words[-1]} ({words[1]})"
+
+
+def _summary(prepared: tuple[Block, Summary]) -> Summary:
+    return prepared[1]
+
+
+def _objective(prepared: tuple[Block, Summary], plan: Plan) -> Objective:
+    return block_objective(prepared[0], plan, serial=True)
+
+
+def _is_distributed(X: Any) -> bool:
+    return is_dask_collection(X) or (
+        isinstance(X, (list, tuple)) and len(X) > 0 and all(isinstance(x, (Delayed, Future)) for x in X)
+    )
+
+
+def _parts(name: str, X: Any, like: Any = None) -> list[Any]:
+    """The row blocks of a collection as delayed objects; rows cut as those of `like`, where both know."""
+    if isinstance(X, (list, tuple)):
+        return list(X)
+    if isinstance(X, da.Array):
+        if X.ndim == 2 and X.numblocks[1] > 1:
+            X = X.rechunk({1: -1})
+        if isinstance(like, da.Array) and X.shape[0] == like.shape[0] and X.chunks[0] != like.chunks[0]:
+            X = X.rechunk({0: like.chunks[0]})
+        return list(X.to_delayed().ravel())
+    if hasattr(X, "to_delayed"):
+        return list(X.to_delayed())
+    raise TypeError(
+        f"{name} is of type {type(X).__name__}, but must be a dask array, a dask data frame or series, or "
+        "a list of delayed blocks, as X is."
+    )
+
+
+def _aligned(X: Any, y: Any, sample_weight: Any) -> list[list[Any]]:
+    """The blocks of X, y and the weights, if any; as many of each."""
+    given = {"X": X, "y": y} if sample_weight is None else {"X": X, "y": y, "sample_weight": sample_weight}
+    parts = {name: _parts(name, part, X) for name, part in given.items()}
+    for name, part in parts.items():
+        if len(part) != len(parts["X"]):
+            raise ValueError(f"{name} has {len(part)} blocks but X has {len(parts['X'])}: rechunk it.")
+    return list(parts.values())
+
+
+class DaskModel:
+    """What the models on Dask collections share."""
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        every: int = 1,
+    ) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : dask array, dask data frame, or list of delayed blocks
+            Blocks of an array are dense or CSR. Anything else is fitted here, without Dask.
+        y : of the same kind
+            Labels or targets. Arrays are rechunked like X; otherwise there must be as many blocks.
+        sample_weight : of the same kind, default=None
+        checkpoint : path, default=None
+            Write where the fit stands to this file of the driver, in one piece or not at all, and
+            begin there if it exists. It is removed when the fit has ended.
+        every : int, default=1
+            Iterations between two checkpoints.
+
+        Returns
+        -------
+        self : object
+        """
+        if not _is_distributed(X):
+            return super().fit(X, y, sample_weight)  # type: ignore[misc, no-any-return]
+        check_model(self)
+        with self._untouched_on_failure():  # type: ignore[attr-defined]
+            parts = _aligned(X, y, sample_weight)
+            cluster = Cluster(_client(), len(parts[0]))
+            prepared = self._prepared(cluster, parts)
+            total = merge(cluster.results(cluster.submit(_summary, prepared)))
+            _advise(total, len(prepared), sum(cluster.client.nthreads().values()))
+            plan = plan_fit(self, total)
+            objectives = cluster.bring_together(cluster.submit(_objective, prepared, [plan] * len(prepared)))
+            del prepared
+            minimize(self, cluster, objectives, total, plan, checkpoint, every)
+        return self
+
+    def _prepared(self, cluster: Cluster, parts: list[list[Any]]) -> list[Any]:
+        """Every block checked, on the workers: futures of (Block, Summary)."""
+        token = uuid4().hex
+        model, check = delayed(clone(self)), delayed(_prepare, pure=False)
+        tasks = [
+            check(model, i, *given, dask_key_name=f"marginout-prepare-{token}-{i}")
+            for i, given in enumerate(zip(*parts, strict=True))
+        ]
+        futures: list[Any] = cluster.client.compute(tasks)
+        return futures
+
+    def decision_function(self, X: Any) -> Any:
+        """Scores w·x + b, lazily for Dask collections."""
+        return self._lazily("decision_function", X, several=True)
+
+    def predict(self, X: Any) -> Any:
+        """Predicted classes or targets, lazily for Dask collections."""
+        return self._lazily("predict", X)
+
+    def _lazily(self, name: str, X: Any, several: bool = False) -> Any:
+        local = getattr(super(), name)
+        if not _is_distributed(X):
+            return local(X)
+        check_is_fitted(self)
+        parts = _parts("X", X)
+        classes = getattr(self, "classes_", None)
+        dtype = np.dtype(np.float64) if several or classes is None else classes.dtype
+        width = (
+            len(classes)
+            if several and classes is not None and (len(classes) > 2 or "proba" in name)
+            else None
+        )
+        sizes = X.chunks[0] if isinstance(X, da.Array) else (np.nan,) * len(parts)
+        model = delayed(self)
+        blocks = [
+            da.from_delayed(
+                delayed(_call)(model, name, part), (size,) if width is None else (size, width), dtype
+            )
+            for part, size in zip(parts, sizes, strict=True)
+        ]
+        return da.concatenate(blocks, allow_unknown_chunksizes=True)
+
+
+def _call(model: Any, name: str, X: Any) -> Any:
+    return getattr(model, name)(X)
+
+
+def _prepare(model: Any, number: int, *given: Any) -> tuple[Block, Summary]:
+    return _on_block(prepare, number, model, number, *given)  # type: ignore[no-any-return]
+
+
+def _client() -> Any:
+    try:
+        return default_client()
+    except ValueError as error:
+        raise RuntimeError(
+            "There is no Dask client: make one, for instance client = dask.distributed.Client()."
+        ) from error
+
+
+def _advise(total: Summary, count: int, threads: int) -> None:
+    """Say so if the blocks are too small, or too few."""
+    size = total.nbytes / count
+    if size < SMALL_BLOCK and count > 4 * threads:
+        warnings.warn(
+            f"X has {count} blocks of {size / 2**20:.2g} MB for {threads} threads: handing out so many tasks "
+            "takes longer than doing them. Rechunk to blocks of 64 MB or more.",
+            UserWarning,
+            stacklevel=4,
+        )
+    elif count < threads and size > 64 * SMALL_BLOCK:
+        warnings.warn(
+            f"X has {count} blocks for {threads} threads, which leaves some idle. Rechunk to at least one "
+            "block for each.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+class DropoutSVC(DaskModel, LocalSVC):
+    """:class:`marginout.DropoutSVC` on Dask collections: same parameters, same attributes, same optimum."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Mean accuracy, lazily for Dask collections."""
+        return (
+            _accuracy(self, X, y, sample_weight) if _is_distributed(X) else super().score(X, y, sample_weight)
+        )
+
+
+class DropoutLogisticRegression(DaskModel, LocalLogisticRegression):
+    """:class:`marginout.DropoutLogisticRegression` on Dask collections; see :class:`DropoutSVC`."""
+
+    def predict_proba(self, X: Any) -> Any:
+        """Class probabilities, lazily for Dask collections."""
+        return self._lazily("predict_proba", X, several=True)
+
+    def predict_log_proba(self, X: Any) -> Any:
+        """Logarithms of the class probabilities, lazily for Dask collections."""
+        return self._lazily("predict_log_proba", X, several=True)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Mean accuracy, lazily for Dask collections."""
+        return (
+            _accuracy(self, X, y, sample_weight) if _is_distributed(X) else super().score(X, y, sample_weight)
+        )
+
+
+class DropoutSVR(DaskModel, LocalSVR):
+    """:class:`marginout.DropoutSVR` on Dask collections; see :class:`DropoutSVC`."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """The coefficient of determination R², lazily for Dask collections."""
+        if not _is_distributed(X):
+            return super().score(X, y, sample_weight)
+        sums = _summed(_squares, self, X, y, sample_weight)
+        weight, first, second, residual = (sums[i] for i in range(4))
+        return 1.0 - residual / (second - first * first / weight)
+
+
+def _accuracy(model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
+    sums = _summed(_hits, model, X, y, sample_weight)
+    return sums[0] / sums[1]
+
+
+def _summed(count: Any, model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
+    """Σ count(model, X, y, sample_weight) over the blocks, lazily."""
+    carried, parts = delayed(model), zip(*_aligned(X, y, sample_weight), strict=True)
+    return delayed(add_up)([delayed(count)(carried, *part) for part in parts])
+
+
+def _hits(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Array:
+    """Σ s·[predicted right], Σ s."""
+    weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
+    return np.array([weights @ (model.predict(X) == np.asarray(y)), weights.sum()])
+
+
+def _squares(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Array:
+    """Σ s, Σ s·y, Σ s·y², Σ s·(y − predicted)²."""
+    weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
+    y = np.asarray(y, dtype=np.float64)
+    return np.array([weights.sum(), weights @ y, weights @ y**2, weights @ (y - model.predict(X)) ** 2])
