@@ -16,6 +16,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 import marginout
+from marginout import _checkpoint
 
 dask = pytest.importorskip("dask", reason="dask is not installed")
 # Workers are forked from a process that has all modules loaded: starting one again is cheap.
@@ -230,6 +231,27 @@ def test_a_block_that_kills_its_workers_is_named():
         bad = [delayed(X), delayed(die)(X)]
         with pytest.raises(RuntimeError, match=r"ended several workers.*smaller blocks"):
             DropoutSVC().fit(bad, [delayed(DIGITS)] * 2)
+
+
+def test_a_lost_scheduler_is_named(tmp_path, monkeypatch):
+    path, write = tmp_path / "fit.npz", _checkpoint.Writer.__call__
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, dashboard_address=":0", silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster),
+    ):
+
+        def lose(self, iteration, *state):
+            write(self, iteration, *state)
+            if iteration == 3:
+                cluster.close()
+
+        monkeypatch.setattr(_checkpoint.Writer, "__call__", lose)
+        with pytest.raises(RuntimeError, match=r"lost.*checkpoint=path"):
+            DropoutSVC(**TIGHT).fit([delayed(X)], [delayed(DIGITS % 2)], checkpoint=path)
+    with np.load(path) as saved:
+        assert saved["iteration"] == 3
 
 
 def test_without_dask_the_message_says_how_to_install_it():

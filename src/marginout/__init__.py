@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from marginout import losses, noise, robustness
+    from marginout import blocks, losses, noise, robustness
     from marginout._path import Path, path
     from marginout.estimators.cv import (
         DropoutLogisticRegressionCV,
@@ -54,6 +54,7 @@ __all__ = [
     "Path",
     "PathDisplay",
     "ValidationMapDisplay",
+    "blocks",
     "losses",
     "noise",
     "path",
@@ -80,7 +81,7 @@ _HOMES = {
     ],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = {"estimators", "losses", "noise", "plotting", "robustness", "solvers"}
+_MODULES = {"blocks", "estimators", "losses", "noise", "plotting", "robustness", "solvers"}
 
 
 def __getattr__(name: str) -> Any:

@@ -174,17 +174,18 @@ def _signs(labels: NDArray[np.intp], count: int) -> Array:
     return np.column_stack([np.where(labels == k, 1.0, -1.0) for k in columns])
 
 
-def block_objective(block: Block, plan: Plan, serial: bool = False) -> Objective:
-    """The objective of one block; `serial` where the blocks have threads of their own."""
-    design = design_of(block.X, plan.noise)
+def targets(y: NDArray[Any], weights: Array, plan: Plan) -> tuple[Array, Array]:
+    """The targets Y, (n, K), of a block, and C times the weight of each example, (n, 1) or (n, K)."""
     if plan.classes is None or plan.table is None:
-        Y, weights = (block.y - plan.centre)[:, None], block.weights[:, None]
-    else:
-        labels = np.searchsorted(plan.classes, block.y)
-        Y, weights = _signs(labels, len(plan.classes)), block.weights[:, None] * plan.table[labels]
-    if serial:
-        design = design.serial()
-    return Objective(design, plan.loss, Y, plan.C * weights, plan.fit_intercept)
+        return (y - plan.centre)[:, None], plan.C * weights[:, None]
+    labels = np.searchsorted(plan.classes, y)
+    return _signs(labels, len(plan.classes)), plan.C * weights[:, None] * plan.table[labels]
+
+
+def block_objective(block: Block, plan: Plan) -> Objective:
+    """The objective of one block, for a caller that has threads of its own."""
+    design = design_of(block.X, plan.noise).serial()
+    return Objective(design, plan.loss, *targets(block.y, block.weights, plan), plan.fit_intercept)
 
 
 def minimize(

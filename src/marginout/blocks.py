@@ -4,8 +4,8 @@
 
 Blocks are checked one by one and written to a scratch folder in the form that training reads:
 two passes an iteration, straight from the files, with no parsing. Memory holds one block, and
-vectors of n_features × n_classes; the folder holds the data, and seven numbers per
-example and class.
+vectors of n_features × n_classes; the folder holds the data, and about ten numbers
+per example and class.
 """
 
 from __future__ import annotations
@@ -21,7 +21,18 @@ import scipy.sparse as sp
 from joblib import Parallel
 from sklearn.datasets import load_svmlight_file
 
-from marginout._blockwise import Block, Plan, block_objective, check_model, merge, minimize, plan_fit, prepare
+from marginout._blockwise import (
+    Block,
+    Plan,
+    block_objective,
+    check_model,
+    merge,
+    minimize,
+    plan_fit,
+    prepare,
+    targets,
+)
+from marginout._design import design_of
 from marginout._executors import OnDisk, Recipe, Threads
 from marginout._objective import Objective
 from marginout._validation import check_count, check_option
@@ -96,11 +107,11 @@ def fit(
         total = merge(summaries)
         plan = plan_fit(estimator, total)
         if on_disk:
-            recipes = [Recipe(_mapped_objective, path, plan) for path in kept]
+            recipes = [_encoded(path, plan) for path in kept]
             minimize(estimator, OnDisk(Path(folder)), recipes, total, plan, checkpoint, every)
         else:
             with Parallel(n_jobs=n_jobs, require="sharedmem") as parallel:
-                objectives = [block_objective(block, plan, serial=True) for block in kept]
+                objectives = [block_objective(block, plan) for block in kept]
                 minimize(estimator, Threads(parallel), objectives, total, plan, checkpoint, every)
     return estimator
 
@@ -115,6 +126,14 @@ def _store(folder: Path, block: Block) -> Path:
     return folder
 
 
+def _encoded(folder: Path, plan: Plan) -> Recipe:
+    """A stored block with its targets worked out, once, as a recipe for its objective."""
+    Y, weights = targets(np.load(folder / "y.npy"), np.load(folder / "weights.npy"), plan)
+    np.save(folder / "Y", Y)
+    np.save(folder / "weights", weights)
+    return Recipe(_mapped_objective, folder, plan)
+
+
 def _mapped_objective(folder: Path, plan: Plan) -> Objective:
     """A stored block, mapped into memory: what a task does not look at is not read."""
 
@@ -126,7 +145,7 @@ def _mapped_objective(folder: Path, plan: Plan) -> Objective:
     else:
         shape = tuple(np.load(folder / "shape.npy").tolist())
         X = sp.csr_array((load("data"), load("indices"), load("indptr")), shape=shape)
-    return block_objective(Block(X, load("y"), load("weights")), plan)
+    return Objective(design_of(X, plan.noise), plan.loss, load("Y"), load("weights"), plan.fit_intercept)
 
 
 def read_svmlight(

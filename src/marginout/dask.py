@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError as FutureCancelledError
+from contextlib import contextmanager
 from typing import Any, Self
 from uuid import uuid4
 
@@ -50,6 +51,7 @@ try:
     from dask.delayed import Delayed
     from dask.sizeof import sizeof
     from distributed import Future, KilledWorker, default_client, wait
+    from distributed.client import ClosedClientError
     from distributed.comm import CommClosedError
 except ImportError as error:
     raise ImportError("marginout.dask needs dask and distributed: pip install 'marginout[dask]'") from error
@@ -107,20 +109,9 @@ class Cluster:
         return [blocks[number] for number in self.numbers]
 
     def results(self, futures: Sequence[Any]) -> list[Any]:
-        """What futures hold, or an error that says which block broke, and what helps."""
-        try:
+        """What futures hold."""
+        with _explained():
             return list(self.client.gather(list(futures)))
-        except KilledWorker as error:
-            raise RuntimeError(
-                f"{_where(error.task)} has ended several workers, most likely for want of memory (the last "
-                f"was {error.last_worker.address}). Use smaller blocks, for instance "
-                "X.rechunk({0: rows}), or workers with more memory."
-            ) from error
-        except (FutureCancelledError, CommClosedError, OSError) as error:
-            raise RuntimeError(
-                "The connection to the scheduler is lost, and with it all that the workers held. Start "
-                "a cluster, and fit again; with fit(..., checkpoint=path) the fit goes on where it stood."
-            ) from error
 
     def _carried(self, arg: Any) -> Any:
         if isinstance(arg, np.ndarray) and arg.nbytes > HEAVY:
@@ -132,11 +123,29 @@ class Cluster:
         count = len(iterables[0])
         numbers = self.numbers if count == len(self.numbers) else range(count)
         keys = [f"marginout-{name}-{token}-{i}" for i in numbers]
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _explained():
             # Vectors of a million features in the graph are meant: unlike scattered ones they survive.
             warnings.filterwarnings("ignore", message="Sending large graph")
             futures: list[Any] = self.client.map(function, *iterables, key=keys, pure=False)
         return futures
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Say which block broke the cluster, or that it is lost, and what helps."""
+    try:
+        yield
+    except KilledWorker as error:
+        raise RuntimeError(
+            f"{_where(error.task)} has ended several workers, most likely for want of memory (the last "
+            f"was {error.last_worker.address}). Use smaller blocks, for instance "
+            "X.rechunk({0: rows}), or workers with more memory."
+        ) from error
+    except (FutureCancelledError, ClosedClientError, CommClosedError, OSError) as error:
+        raise RuntimeError(
+            "The connection to the scheduler is lost, and with it all that the workers held. Start "
+            "a cluster, and fit again; with fit(..., checkpoint=path) the fit goes on where it stood."
+        ) from error
 
 
 def _same(array: Array) -> Array:
@@ -165,7 +174,7 @@ def _summary(prepared: tuple[Block, Summary]) -> Summary:
 
 
 def _objective(prepared: tuple[Block, Summary], plan: Plan) -> Objective:
-    return block_objective(prepared[0], plan, serial=True)
+    return block_objective(prepared[0], plan)
 
 
 def _is_distributed(X: Any) -> bool:
