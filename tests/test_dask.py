@@ -71,6 +71,44 @@ def assert_same(model, whole):
     assert_allclose(model.objective_, whole.objective_, rtol=1e-9)
 
 
+class Killer(threading.Thread):
+    """Kills a worker by SIGKILL now and then, KILLS times, each time that both are up."""
+
+    def __init__(self, cluster, rng):
+        super().__init__(daemon=True)
+        self.cluster, self.rng, self.kills, self.enough = cluster, rng, 0, threading.Event()
+
+    def run(self):
+        while self.kills < KILLS and not self.enough.wait(self.rng.uniform(0.05, 1.0)):
+            known = self.cluster.scheduler.workers
+            pids = [nanny.pid for nanny in self.cluster.workers.values() if nanny.worker_address in known]
+            if len(pids) == 2 and None not in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(self.rng.choice(pids), signal.SIGKILL)
+                    self.kills += 1
+
+
+def test_killed_workers_change_nothing_but_time():
+    y = DIGITS % 2
+    model = DropoutSVC(noise=0.3, **TIGHT)
+    whole = in_memory(model, y)
+    table, labels = da.from_array(X, chunks=(100, 64)), da.from_array(y, chunks=100)
+    fits = 0
+    # More deaths per task than any cluster sees; and a busy machine may take long to start a worker again.
+    settings = {"scheduler.allowed-failures": 50, "deploy.lost-worker-timeout": "1h"}
+    with running(2, **settings) as client:
+        killer = Killer(client.cluster, np.random.default_rng(1))
+        killer.start()
+        try:
+            while killer.kills < KILLS:
+                assert_same(clone(model).fit(table, labels), whole)
+                fits += 1
+        finally:
+            killer.enough.set()
+            killer.join()
+    assert fits >= 1
+
+
 @pytest.mark.parametrize(("workers", "rows"), [(1, 400), (2, 90), (4, 150)])
 def test_the_optimum_of_the_whole(client, workers, rows):
     client.cluster.scale(workers)
@@ -118,44 +156,6 @@ def test_delayed_blocks_and_frames(client):
     assert_same(named, whole)
     assert named.feature_names_in_[3] == "p3"
     assert_allclose(named.predict(frame.drop(columns="y")).compute(), whole.predict(X), rtol=1e-6)
-
-
-class Killer(threading.Thread):
-    """Kills a worker by SIGKILL now and then, KILLS times, each time that both are up."""
-
-    def __init__(self, cluster, rng):
-        super().__init__(daemon=True)
-        self.cluster, self.rng, self.kills, self.enough = cluster, rng, 0, threading.Event()
-
-    def run(self):
-        while self.kills < KILLS and not self.enough.wait(self.rng.uniform(0.05, 1.0)):
-            known = self.cluster.scheduler.workers
-            pids = [nanny.pid for nanny in self.cluster.workers.values() if nanny.worker_address in known]
-            if len(pids) == 2 and None not in pids:
-                with suppress(ProcessLookupError):
-                    os.kill(self.rng.choice(pids), signal.SIGKILL)
-                    self.kills += 1
-
-
-def test_killed_workers_change_nothing_but_time():
-    y = DIGITS % 2
-    model = DropoutSVC(noise=0.3, **TIGHT)
-    whole = in_memory(model, y)
-    table, labels = da.from_array(X, chunks=(100, 64)), da.from_array(y, chunks=100)
-    fits = 0
-    # More deaths per task than any cluster sees; and a busy machine may take long to start a worker again.
-    settings = {"scheduler.allowed-failures": 50, "deploy.lost-worker-timeout": "1h"}
-    with running(2, **settings) as client:
-        killer = Killer(client.cluster, np.random.default_rng(1))
-        killer.start()
-        try:
-            while killer.kills < KILLS:
-                assert_same(clone(model).fit(table, labels), whole)
-                fits += 1
-        finally:
-            killer.enough.set()
-            killer.join()
-    assert fits >= 1
 
 
 FIT = """
