@@ -135,32 +135,32 @@ class SumObjective:
         other.view, other.K = view, self.K if view.columns is None else len(view.columns)
         return other
 
-    def sum(self, task: Task, state: Handles | None, *args: Any) -> Array:
-        """Σ task(block, state, view, *args) over the blocks."""
-        return self.executor.sum(task, [self.blocks, *([] if state is None else [state])], self.view, *args)
+    def sum(self, task: Task, states: Sequence[Handles], *args: Any) -> Array:
+        """Σ task(block, *states, view, *args) over the blocks."""
+        return self.executor.sum(task, [self.blocks, *states], self.view, *args)
 
-    def map(self, task: Task, state: Handles | None, *args: Any) -> Handles:
-        """The state task(block, state, view, *args) of every block."""
-        return self.executor.map(task, [self.blocks, *([] if state is None else [state])], self.view, *args)
+    def map(self, task: Task, states: Sequence[Handles], *args: Any) -> Handles:
+        """The state task(block, *states, view, *args) of every block."""
+        return self.executor.map(task, [self.blocks, *states], self.view, *args)
 
     def total_weight(self) -> Array:
         """C Σ s, (K,)."""
-        return np.asarray(self.sum(_targets, None)[0])
+        return np.asarray(self.sum(_targets, [])[0])
 
     def point(self, W: Array, b: Array) -> SumPoint:
         """The point (W, b): one pass over X."""
-        state = self.map(_moments, None, W, b)
-        value = 0.5 * dots(W, W) + self.sum(_value, state)
+        state = self.map(_moments, [], W, b)
+        value = 0.5 * dots(W, W) + self.sum(_value, [state])
         return SumPoint(W, b, value, self._unsettled(), state, self.executor)
 
     def first_line(self) -> tuple[SumLine, Array, Array]:
         """A line from w = 0 and a fair step on it; see :meth:`Objective.first_line`."""
-        total, mean = self.sum(_targets, None)
+        total, mean = self.sum(_targets, [])
         centre = mean / total if self.fit_intercept else np.zeros(self.K)
-        squares, G = self.sum(_least_squares, None, total, centre)
+        squares, G = self.sum(_least_squares, [], total, centre)
         zero = np.zeros((self.design.d, self.K))
         line = self.line(self.point(zero, np.zeros(self.K)), G / np.where(squares > 0, squares, 1.0))
-        residual, middle, spread = self.sum(_fit_line, line.state, total, centre)
+        residual, middle, spread = self.sum(_fit_line, [line.along], total, centre)
         if self.fit_intercept:
             spread = spread - middle * middle
         else:
@@ -170,11 +170,11 @@ class SumObjective:
 
     def gradient(self, point: SumPoint) -> Array:
         """∇_w F, (d, K): one pass over X."""
-        return np.asarray(self.sum(_gradient, point.state, point.W) + point.W)
+        return np.asarray(self.sum(_gradient, [point.state], point.W) + point.W)
 
     def curvature(self, point: SumPoint) -> Array:
         """The diagonal of the majoriser's matrix, (d, K): one pass over X."""
-        return np.asarray(1.0 + self.sum(_curvature, point.state))
+        return np.asarray(1.0 + self.sum(_curvature, [point.state]))
 
     def preconditioner(self, point: SumPoint) -> Preconditioner:
         return Diagonal(self.curvature(point))
@@ -188,33 +188,37 @@ class SumObjective:
 
 
 class SumLine(RidgeLine):
-    """F on the plane (w + t·p, b + δ); the moments along it, (5, n, K), stay with the blocks."""
+    """F on the plane (w + t·p, b + δ); what the moments do along it, (3, n, K), stays with the blocks."""
 
     objective: SumObjective
 
     def __init__(self, objective: SumObjective, point: SumPoint, P: Array | None) -> None:
         super().__init__(objective, point, P)
-        args = () if P is None else (point.W, P)
-        self.state = objective.map(_along, point.state, *args)
+        self.along = objective.map(_along, [], point.W, P)
+        self.state = point.state
 
     def rounded(self, rounding: float) -> Self:
         """The same line for a loss whose kinks are rounded off."""
         line = copy(self)
         line.objective = self.objective.rounded(rounding)
-        line.state = line.objective.map(_lifted, self.state)
+        line.state = line.objective.map(_lifted, [self.state])
         return line
 
     def move(self, t: Array, delta: Array, value: Array, offset_left: Array) -> SumPoint:
         """The point at a step, with F there and the offset's estimated suboptimality."""
-        state = self.objective.map(_moved, self.state, t, delta)
+        state = self.objective.map(_moved, self._states, t, delta)
         b = self._point.b + delta
         return SumPoint(self.weights(t), b, value, offset_left, state, self.objective.executor)
 
+    @property
+    def _states(self) -> list[Handles]:
+        return [self.state, self.along]
+
     def _expand(self, t: Array, delta: Array) -> Array:
-        return self.objective.sum(_expand, self.state, t, delta)
+        return self.objective.sum(_expand, self._states, t, delta)
 
     def _majorize(self, t: Array, delta: Array) -> Array:
-        return self.objective.sum(_majorize, self.state, t, delta)
+        return self.objective.sum(_majorize, self._states, t, delta)
 
 
 # The tasks. What they add up has the shape (K,), (d, K), or several of these.
@@ -260,10 +264,10 @@ def _least_squares(block: Objective, view: View, total: Array, centre: Array) ->
     return np.stack([squares + variance, block.design.pullback(zero, residual, np.zeros_like(residual))])
 
 
-def _fit_line(block: Objective, state: Array, view: View, total: Array, centre: Array) -> Array:
+def _fit_line(block: Objective, along: Array, view: View, total: Array, centre: Array) -> Array:
     """Σ residual·a, Σ s·a and Σ s·(a² + e), (3, K)."""
     s, residual = _shares(view.of(block), total, centre)
-    _, _, a, _, e = state
+    a, _, e = along
     return np.stack([(residual * a).sum(axis=0), (s * a).sum(axis=0), (s * (a * a + e)).sum(axis=0)])
 
 
@@ -279,13 +283,9 @@ def _curvature(block: Objective, state: Array, view: View) -> Array:
     return np.asarray(squares + variance)
 
 
-def _along(
-    block: Objective, state: Array, view: View, W: Array | None = None, P: Array | None = None
-) -> Array:
-    along = np.zeros((3, *state[0].shape))
-    if W is not None and P is not None:
-        along = np.stack(view.of(block).design.line(W, P))
-    return np.concatenate([state, along])
+def _along(block: Objective, view: View, W: Array, P: Array | None) -> Array:
+    """M p, V (w∘p) and V (p∘p), (3, n, K); (3, 1, K) zeros for the offset alone."""
+    return np.zeros((3, 1, W.shape[1])) if P is None else np.stack(block.design.line(W, P))
 
 
 def _lifted(block: Objective, state: Array, view: View) -> Array:
@@ -294,13 +294,19 @@ def _lifted(block: Objective, state: Array, view: View) -> Array:
     return lifted
 
 
-def _moved(block: Objective, state: Array, view: View, t: Array, delta: Array) -> Array:
-    return np.stack(Track(view.of(block), tuple(state)).moments(t, delta))
+def _track(block: Objective, state: Array, along: Array, view: View) -> Track:
+    if along.shape != (3, *state.shape[1:]):
+        along = np.zeros((3, *state.shape[1:]))
+    return Track(view.of(block), (*state, *along))
 
 
-def _expand(block: Objective, state: Array, view: View, t: Array, delta: Array) -> Array:
-    return Track(view.of(block), tuple(state)).expand(t, delta)
+def _moved(block: Objective, state: Array, along: Array, view: View, t: Array, delta: Array) -> Array:
+    return np.stack(_track(block, state, along, view).moments(t, delta))
 
 
-def _majorize(block: Objective, state: Array, view: View, t: Array, delta: Array) -> Array:
-    return Track(view.of(block), tuple(state)).majorize(t, delta)
+def _expand(block: Objective, state: Array, along: Array, view: View, t: Array, delta: Array) -> Array:
+    return _track(block, state, along, view).expand(t, delta)
+
+
+def _majorize(block: Objective, state: Array, along: Array, view: View, t: Array, delta: Array) -> Array:
+    return _track(block, state, along, view).majorize(t, delta)

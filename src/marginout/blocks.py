@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -33,7 +34,7 @@ from marginout._blockwise import (
     targets,
 )
 from marginout._design import design_of
-from marginout._executors import OnDisk, Recipe, Threads
+from marginout._executors import OnDisk, Recipe, Stored, Threads
 from marginout._objective import Objective
 from marginout._validation import check_count, check_option
 
@@ -93,13 +94,14 @@ def fit(
     check_model(estimator)
     on_disk = check_option("storage", storage, ["disk", "memory"]) == "disk"
     with TemporaryDirectory(prefix="marginout-", dir=scratch) as folder, estimator._untouched_on_failure():
+        disk = OnDisk(Path(folder))
         kept: list[Any] = []
         summaries = []
         for number, given in enumerate(blocks):
             if not isinstance(given, (tuple, list)) or len(given) not in (2, 3):
                 raise ValueError(f"block {number} must be (X, y) or (X, y, sample_weight).")
             block, summary = prepare(estimator, number, *given)
-            kept.append(_store(Path(folder, str(number)), block) if on_disk else block)
+            kept.append(_store(disk, block) if on_disk else block)
             summaries.append(summary)
             del block, given
         if not kept:
@@ -107,8 +109,8 @@ def fit(
         total = merge(summaries)
         plan = plan_fit(estimator, total)
         if on_disk:
-            recipes = [_encoded(path, plan) for path in kept]
-            minimize(estimator, OnDisk(Path(folder)), recipes, total, plan, checkpoint, every)
+            recipes = [_encoded(disk, block, plan) for block in kept]
+            minimize(estimator, disk, recipes, total, plan, checkpoint, every)
         else:
             with Parallel(n_jobs=n_jobs, require="sharedmem") as parallel:
                 objectives = [block_objective(block, plan) for block in kept]
@@ -116,36 +118,36 @@ def fit(
     return estimator
 
 
-def _store(folder: Path, block: Block) -> Path:
-    folder.mkdir()
-    X = block.X
-    parts = {"data": X.data, "indices": X.indices, "indptr": X.indptr} if sp.issparse(X) else {"dense": X}
-    y = np.array(block.y.tolist()) if block.y.dtype == object else block.y
-    for name, array in {**parts, "y": y, "weights": block.weights, "shape": np.array(X.shape)}.items():
-        np.save(folder / name, array)
-    return folder
+class StoredBlock(NamedTuple):
+    """A checked block whose arrays are in files."""
+
+    X: Stored
+    shape: tuple[int, int]
+    #: Labels or targets, and weights.
+    y: Stored
 
 
-def _encoded(folder: Path, plan: Plan) -> Recipe:
+def _store(disk: OnDisk, block: Block) -> StoredBlock:
+    X, y = block.X, block.y
+    parts = [X]
+    if sp.issparse(X):
+        X = sp.csr_array((X.data, X.indices, X.indptr), shape=X.shape)  # with the indices that it will have
+        parts = [X.data, X.indices, X.indptr]
+    y = np.array(y.tolist()) if y.dtype == object else y
+    return StoredBlock(disk.store(*parts), X.shape, disk.store(y, block.weights))
+
+
+def _encoded(disk: OnDisk, block: StoredBlock, plan: Plan) -> Recipe:
     """A stored block with its targets worked out, once, as a recipe for its objective."""
-    Y, weights = targets(np.load(folder / "y.npy"), np.load(folder / "weights.npy"), plan)
-    np.save(folder / "Y", Y)
-    np.save(folder / "weights", weights)
-    return Recipe(_mapped_objective, folder, plan)
+    y, weights = block.y.load()
+    encoded = disk.store(*targets(y, weights, plan))
+    return Recipe(partial(_objective, plan, block.shape), block.X, encoded)
 
 
-def _mapped_objective(folder: Path, plan: Plan) -> Objective:
-    """A stored block, mapped into memory: what a task does not look at is not read."""
-
-    def load(name: str) -> Any:
-        return np.load(folder / f"{name}.npy", mmap_mode="r")
-
-    if (folder / "dense.npy").exists():
-        X = load("dense")
-    else:
-        shape = tuple(np.load(folder / "shape.npy").tolist())
-        X = sp.csr_array((load("data"), load("indices"), load("indptr")), shape=shape)
-    return Objective(design_of(X, plan.noise), plan.loss, load("Y"), load("weights"), plan.fit_intercept)
+def _objective(plan: Plan, shape: tuple[int, int], *arrays: Any) -> Objective:
+    *parts, Y, weights = arrays
+    X = parts[0] if len(parts) == 1 else sp.csr_array(tuple(parts), shape=shape)
+    return Objective(design_of(X, plan.noise), plan.loss, Y, weights, plan.fit_intercept)
 
 
 def read_svmlight(
