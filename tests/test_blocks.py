@@ -173,7 +173,7 @@ def test_checkpoint_resumes(tmp_path):
         yield from parts
 
     class Breaks(DropoutSVC):
-        def _run(self, *args):
+        def _run(self, *args, **options):
             monitor = args[5]
 
             def watch(iteration, value, left, solution):
@@ -181,7 +181,7 @@ def test_checkpoint_resumes(tmp_path):
                 if iteration == 6:
                     raise StopError
 
-            super()._run(*args[:5], watch, *args[6:])
+            super()._run(*args[:5], watch, *args[6:], **options)
 
     broken = Breaks(**model.get_params())
     with pytest.raises(StopError):

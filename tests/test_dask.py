@@ -6,7 +6,8 @@ import signal
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager, suppress
+import warnings
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -19,26 +20,63 @@ import marginout
 from marginout import _checkpoint
 
 dask = pytest.importorskip("dask", reason="dask is not installed")
-# Workers are forked from a process that has all modules loaded: starting one again is cheap.
-dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
 distributed = pytest.importorskip("distributed", reason="distributed is not installed")
-multiprocessing.get_context("forkserver").set_forkserver_preload(["distributed", "marginout.dask"])
 
 import dask.array as da  # noqa: E402
 from dask import delayed  # noqa: E402
+from distributed.cli import dask_worker  # noqa: E402
 
 from marginout.dask import DropoutLogisticRegression, DropoutSVC, DropoutSVR  # noqa: E402
 from marginout.noise import Deletion  # noqa: E402
 
+# Workers are forked from a process that has all modules loaded: starting one again is cheap.
+dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["distributed.cli.dask_worker", "marginout.dask", "pytest", "sklearn.datasets"])
+
+LIMIT = 240  # seconds of a test: a fit that waits for ever fails
+KILLS = 7  # of each case
 TIGHT = {"tol": 1e-11, "max_iter": 3000}
 X, DIGITS = (part[:400] for part in load_digits(return_X_y=True))
-X = X / 16
-KILLS = 20
+# In the order of their classes: a block has few of them.
+X, DIGITS = X[np.argsort(DIGITS, kind="stable")] / 16, np.sort(DIGITS)
+WEIGHTS = np.random.default_rng(0).gamma(2.0, 0.5, len(X))
 LOCAL = {
     DropoutSVC: marginout.DropoutSVC,
     DropoutSVR: marginout.DropoutSVR,
     DropoutLogisticRegression: marginout.DropoutLogisticRegression,
 }
+#: Models, targets and weights.
+CASES = {
+    "two classes": (DropoutSVC(noise=0.3, **TIGHT), DIGITS % 2, None),
+    "three classes": (DropoutSVC(noise=Deletion(0.4), **TIGHT), DIGITS % 3, WEIGHTS),
+    "ten classes": (
+        DropoutLogisticRegression(noise=0.4, class_weight="balanced", **TIGHT),
+        DIGITS,
+        WEIGHTS,
+    ),
+    "gaussian": (DropoutLogisticRegression(noise=0.3, expectation="gaussian", **TIGHT), DIGITS % 2, None),
+    "regression": (DropoutSVR(10.0, noise=0.2, tol=1e-13), 100.0 + DIGITS, WEIGHTS),
+}
+#: Rows of the blocks, by the number of workers: some empty, some of one row, some of one class.
+CHUNKS = {1: (40, 360), 2: (1, 0, 199, 150, 50), 4: (90, 90, 90, 90, 40)}
+
+
+@pytest.fixture(autouse=True)
+def limited():
+    """An end to every test, whatever waits for whatever."""
+
+    def late(*_):
+        raise TimeoutError(f"the test takes more than {LIMIT} s")
+
+    if not hasattr(signal, "SIGALRM"):  # Windows
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(LIMIT)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
 
 
 @contextmanager
@@ -47,7 +85,11 @@ def running(workers, **settings):
     with (
         dask.config.set({f"distributed.{name}": value for name, value in settings.items()}),
         distributed.LocalCluster(
-            n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=50
+            n_workers=workers,
+            threads_per_worker=1,
+            dashboard_address=":0",
+            protocol="tcp://",
+            silence_logs=50,
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
@@ -58,6 +100,12 @@ def running(workers, **settings):
 def client():
     with running(1) as client:
         yield client
+
+
+def collected(y, weights, chunks):
+    """X in CSR blocks, and y and the weights, as Dask collections."""
+    csr = da.from_array(X, chunks=(chunks, 64)).map_blocks(sp.csr_array, dtype=np.float64)
+    return csr, da.from_array(y, chunks=123), None if weights is None else da.from_array(weights, chunks=150)
 
 
 def in_memory(model, y, weights=None):
@@ -71,91 +119,146 @@ def assert_same(model, whole):
     assert_allclose(model.objective_, whole.objective_, rtol=1e-9)
 
 
-class Killer(threading.Thread):
-    """Kills a worker by SIGKILL now and then, KILLS times, each time that both are up."""
+def work(scheduler):
+    dask_worker.main([scheduler, "--no-nanny", "--nthreads", "1", "--no-dashboard"])
 
-    def __init__(self, cluster, rng):
+
+class Killer(threading.Thread):
+    """Two workers without a nanny, one of which dies by SIGKILL now and then and is replaced: KILLS times.
+
+    (A LocalCluster would close a nanny for good whose worker happens to be down fifteen seconds
+    after it died an earlier time.)
+    """
+
+    def __init__(self, scheduler, rng):
         super().__init__(daemon=True)
-        self.cluster, self.rng, self.kills, self.enough = cluster, rng, 0, threading.Event()
+        self.scheduler, self.rng, self.kills, self.enough = scheduler, rng, 0, threading.Event()
+        self.workers = [self.start_worker(), self.start_worker()]
+
+    def start_worker(self):
+        worker = FORKS.Process(target=work, args=(self.scheduler.address,), daemon=True)
+        worker.start()
+        return worker
 
     def run(self):
-        while self.kills < KILLS and not self.enough.wait(self.rng.uniform(0.05, 1.0)):
-            known = self.cluster.scheduler.workers
-            pids = [nanny.pid for nanny in self.cluster.workers.values() if nanny.worker_address in known]
-            if len(pids) == 2 and None not in pids:
-                with suppress(ProcessLookupError):
-                    os.kill(self.rng.choice(pids), signal.SIGKILL)
-                    self.kills += 1
+        while self.kills < KILLS and not self.enough.wait(self.rng.uniform(0.05, 0.8)):
+            if len(self.scheduler.workers) == 2:  # of whom it heard
+                self.kills += 1
+                index = self.rng.integers(2)
+                self.workers[index].kill()
+                self.workers[index].join()
+                self.workers[index] = self.start_worker()
+
+    def stop(self):
+        self.enough.set()
+        self.join()
+        for worker in self.workers:
+            worker.kill()
+            worker.join()
 
 
-def test_killed_workers_change_nothing_but_time():
-    y = DIGITS % 2
-    model = DropoutSVC(noise=0.3, **TIGHT)
-    whole = in_memory(model, y)
-    table, labels = da.from_array(X, chunks=(100, 64)), da.from_array(y, chunks=100)
+@pytest.mark.parametrize("name", ["two classes", "ten classes", "regression"])
+def test_killed_workers_change_nothing_but_time(name):
+    model, y, weights = CASES[name]
+    whole = in_memory(model, y, weights)
     fits = 0
-    # More deaths per task than any cluster sees; and a busy machine may take long to start a worker again.
-    settings = {"scheduler.allowed-failures": 50, "deploy.lost-worker-timeout": "1h"}
-    with running(2, **settings) as client:
-        killer = Killer(client.cluster, np.random.default_rng(1))
-        killer.start()
+    with running(0, **{"scheduler.allowed-failures": 50}) as client:  # more deaths than any cluster sees
+        killer = Killer(client.cluster.scheduler, np.random.default_rng(len(name)))
         try:
-            while killer.kills < KILLS:
-                assert_same(clone(model).fit(table, labels), whole)
+            client.wait_for_workers(2, timeout=LIMIT / 2)
+            killer.start()
+            while killer.is_alive():
+                assert_same(clone(model).fit(*collected(y, weights, 100)), whole)
                 fits += 1
         finally:
-            killer.enough.set()
-            killer.join()
+            killer.stop()
+    assert killer.kills == KILLS
     assert fits >= 1
 
 
-@pytest.mark.parametrize(("workers", "rows"), [(1, 400), (2, 90), (4, 150)])
-def test_the_optimum_of_the_whole(client, workers, rows):
+@pytest.mark.parametrize(
+    ("workers", "name"),
+    [
+        (1, "three classes"),
+        (1, "ten classes"),
+        *((2, name) for name in CASES),
+        (4, "three classes"),
+        (4, "regression"),
+    ],
+)
+def test_the_optimum_of_the_whole(client, workers, name):
     client.cluster.scale(workers)
-    client.wait_for_workers(workers)
-    y = da.from_array(DIGITS % 2, chunks=123)
-    table = da.from_array(X, chunks=(rows, 30))
-    csr = table.rechunk((rows, 64)).map_blocks(sp.csr_array, dtype=np.float64)
-    model = DropoutSVC(noise=0.3, **TIGHT)
-    assert_same(clone(model).fit(table, y), in_memory(model, DIGITS % 2))
-    assert_same(clone(model).fit(csr, y), in_memory(model, DIGITS % 2))
+    client.wait_for_workers(workers, timeout=LIMIT / 2)
+    model, y, weights = CASES[name]
+    fitted = clone(model).fit(*collected(y, weights, CHUNKS[workers]))
+    assert_same(fitted, in_memory(model, y, weights))
 
 
-def test_several_classes_and_weights(client):
-    weights = np.random.default_rng(0).gamma(2.0, 0.5, len(X))
-    model = DropoutLogisticRegression(noise=Deletion(0.4), class_weight="balanced", **TIGHT)
-    whole = in_memory(model, DIGITS, weights)
-    table = da.from_array(X, chunks=(150, 64))
-    y, w = da.from_array(DIGITS, chunks=150), da.from_array(weights, chunks=150)
-    model.fit(table, y, w)
-    assert_same(model, whole)
+def test_dense_blocks_of_some_columns(client):
+    model, y, _ = CASES["two classes"]
+    fitted = clone(model).fit(da.from_array(X, chunks=(150, 30)), da.from_array(y, chunks=123))
+    assert_same(fitted, in_memory(model, y))
+
+
+def test_predictions_are_lazy(client):
+    model, y, weights = CASES["ten classes"]
+    model = clone(model).fit(*collected(y, weights, 200))
+    whole = in_memory(model, y, weights)
+    table, y, weights = collected(y, weights, 150)
     for name in ("predict", "predict_proba", "predict_log_proba", "decision_function"):
         lazy = getattr(model, name)(table)
         assert isinstance(lazy, da.Array)
         assert lazy.shape == getattr(whole, name)(X).shape
         assert_allclose(lazy.compute(), getattr(whole, name)(X), atol=1e-5)
-    assert_allclose(model.score(table, y, w).compute(), whole.score(X, DIGITS, weights))
+    assert_allclose(model.score(table, y, weights).compute(), whole.score(X, DIGITS, WEIGHTS))
     assert_allclose(model.score(X, DIGITS), whole.score(X, DIGITS))  # arrays are answered here
 
 
-def test_delayed_blocks_and_frames(client):
+def frozen(X, y):
+    """A block as it comes from another worker, read-only; entries in disorder, and some of them twice."""
+    X = sp.csr_array(X)
+    rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    parts = [np.concatenate([part[::-1]] * 2) for part in (X.data / 2, rows, X.indices)]
+    order = np.argsort(parts[1], kind="stable")
+    X = sp.csr_array((parts[0][order], parts[2][order], 2 * X.indptr), shape=X.shape)
+    for array in (X.data, X.indices, X.indptr, y):
+        array.flags.writeable = False
+    return X, y.copy() if y.base is not None else y
+
+
+def test_read_only_blocks(client):
+    model, y, _ = CASES["three classes"]
+    blocks = [delayed(frozen, nout=2)(X[rows], y[rows]) for rows in (slice(0, 130), slice(130, 400))]
+    table, labels = zip(*blocks, strict=True)
+    assert_same(clone(model).fit(list(table), list(labels)), in_memory(model, y))
+
+
+def test_delayed_blocks(client):
+    model, y, _ = CASES["two classes"]
+    blocks, labels = [delayed(X[:250]), delayed(X[250:])], [delayed(y[:250]), delayed(y[250:])]
+    model = clone(model).fit(blocks, labels)
+    whole = in_memory(model, y)
+    assert_same(model, whole)
+    assert model.predict(blocks).compute().tolist() == whole.predict(X).tolist()
+    assert model.score(blocks, labels).compute() == whole.score(X, y)
+
+
+def test_data_frames(client):
     dd = pytest.importorskip("dask.dataframe")
     pd = pytest.importorskip("pandas")
-    y = 100.0 + DIGITS
-    model = DropoutSVR(10.0, noise=0.2, tol=1e-13)  # its kinks are sharp: w is known to the root of F's error
-    whole = in_memory(model, y)
-    blocks = [delayed(X[:250]), delayed(X[250:])]
-    targets = [delayed(y[:250]), delayed(y[250:])]
-    model.fit(blocks, targets)
+    model, y, _ = CASES["regression"]
+    table = pd.DataFrame(X, columns=[f"p{i}" for i in range(64)]).assign(y=y)
+    frame = dd.from_pandas(table, npartitions=4)
+    frame, table = frame[frame["y"] < 107], table[table["y"] < 107]  # which leaves the last part empty
+    features, targets = frame.drop(columns="y"), frame["y"]
+    model = clone(model).fit(features, targets)
+    whole = LOCAL[DropoutSVR](**model.get_params()).fit(table.drop(columns="y"), table["y"])
     assert_same(model, whole)
-    assert_allclose(model.predict(blocks).compute(), whole.predict(X), rtol=1e-6)
-    assert_allclose(model.score(blocks, targets).compute(), whole.score(X, y), rtol=1e-6)
-    frame = pd.DataFrame(X, columns=[f"p{i}" for i in range(64)]).assign(y=y)
-    frame = dd.from_pandas(frame, npartitions=3)
-    named = clone(model).fit(frame.drop(columns="y"), frame["y"])
-    assert_same(named, whole)
-    assert named.feature_names_in_[3] == "p3"
-    assert_allclose(named.predict(frame.drop(columns="y")).compute(), whole.predict(X), rtol=1e-6)
+    assert model.feature_names_in_.tolist() == whole.feature_names_in_.tolist()
+    assert_allclose(model.predict(features).compute(), whole.predict(table.drop(columns="y")), rtol=1e-6)
+    assert_allclose(
+        model.score(features, targets).compute(), whole.score(table.drop(columns="y"), table["y"]), rtol=1e-6
+    )
 
 
 FIT = """
@@ -166,14 +269,14 @@ from sklearn.datasets import load_digits
 from marginout import DropoutSVC, blocks
 
 class Slow(DropoutSVC):
-    def _run(self, *args):
+    def _run(self, *args, **options):
         write = args[5]
 
         def watch(*state):
             write(*state)
             print(state[0], flush=True)
             time.sleep(0.2)
-        super()._run(*args[:5], watch, *args[6:])
+        super()._run(*args[:5], watch, *args[6:], **options)
 
 X, y = load_digits(return_X_y=True)
 parts = [(X[:200] / 16, y[:200] % 2), (X[200:400] / 16, y[200:400] % 2)]
@@ -203,23 +306,54 @@ def test_a_killed_fit_goes_on(client, tmp_path):
     assert not path.exists()
 
 
-def die(block):
-    os._exit(1)
+def out_of_memory(block):
+    return Greedy()
+
+
+class Greedy:
+    """A block that does not fit."""
+
+    shape = (10, 64)
+
+    def __array__(self, *args, **options):
+        raise MemoryError("1 TB")
+
+
+def missing(block):
+    return np.load("no such file.npy")
 
 
 def test_errors_name_the_block_and_the_cure(client):
-    y = [delayed(DIGITS[:200]), delayed(DIGITS[200:])]
+    blocks, y = [delayed(X[:200]), delayed(X[200:])], [delayed(DIGITS[:200]), delayed(DIGITS[200:])]
     with pytest.raises(ValueError, match="block 1: Input X contains NaN"):
-        DropoutSVC().fit([delayed(X[:200]), delayed(X[200:] * np.nan)], y)
+        DropoutSVC().fit([blocks[0], delayed(X[200:] * np.nan)], y)
     with pytest.raises(ValueError, match="y has 2 blocks but X has 1: rechunk it"):
         DropoutSVC().fit([delayed(X)], y)
     with pytest.raises(TypeError, match="y is of type ndarray"):
         DropoutSVC().fit([delayed(X)], DIGITS)
-    with (
-        pytest.warns(UserWarning, match=r"Rechunk to blocks of 64 MB"),
-        pytest.raises(ValueError, match=r"C=-1\.0 must be"),
-    ):
-        DropoutSVC(-1.0).fit(da.from_array(X, chunks=(20, 64)), da.from_array(DIGITS, chunks=20))
+    with pytest.raises(ValueError, match="no example in any block"):
+        DropoutSVC().fit([delayed(X[:0])], [delayed(DIGITS[:0])])
+    with pytest.raises(MemoryError, match=r"block 1 does not fit into its worker's memory \(1 TB\).*smaller"):
+        DropoutSVC().fit([blocks[0], delayed(out_of_memory)(X)], y)
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        DropoutSVC().fit([blocks[0], delayed(missing)(X)], y)
+
+
+def test_warnings_point_at_the_call(client):
+    table, y = da.from_array(X, chunks=(20, 64)), da.from_array(DIGITS % 2, chunks=20)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        DropoutSVC(max_iter=1).fit(table, y)
+        marginout.blocks.fit(marginout.DropoutSVC(max_iter=1), [(X, DIGITS % 2)])
+        marginout.DropoutSVC(max_iter=1).fit(X, DIGITS % 2)
+    small, *late = caught
+    assert "Rechunk to blocks of 64 MB" in str(small.message)
+    assert len(late) == 3
+    assert {warning.filename for warning in caught} == {__file__}
+
+
+def die(block):
+    os._exit(1)
 
 
 def test_a_block_that_kills_its_workers_is_named():
@@ -245,6 +379,22 @@ def test_a_lost_scheduler_is_named(tmp_path, monkeypatch):
             DropoutSVC(**TIGHT).fit([delayed(X)], [delayed(DIGITS % 2)], checkpoint=path)
     with np.load(path) as saved:
         assert saved["iteration"] == 3
+
+
+def test_lost_data_that_were_scattered_are_named(tmp_path, monkeypatch):
+    write = _checkpoint.Writer.__call__
+    with running(1) as client:
+
+        def lose(self, iteration, *state):
+            write(self, iteration, *state)
+            if iteration == 3:
+                (nanny,) = client.cluster.workers.values()
+                os.kill(nanny.pid, signal.SIGKILL)
+
+        monkeypatch.setattr(_checkpoint.Writer, "__call__", lose)
+        scattered = client.scatter([X, DIGITS % 2])
+        with pytest.raises(RuntimeError, match=r"Scattered data died with their worker"):
+            DropoutSVC(**TIGHT).fit(scattered[:1], scattered[1:], checkpoint=tmp_path / "fit.npz")
 
 
 def test_without_dask_the_message_says_how_to_install_it():

@@ -27,6 +27,9 @@ from marginout.estimators._base import DropoutClassifier, DropoutLinearModel, ch
 from marginout.losses import Loss
 from marginout.noise import Noise
 
+#: From a user's call of a fit to blocks to :func:`minimize`, for warnings to point at.
+FRAMES = 2
+
 
 class Block(NamedTuple):
     """Checked examples: X as its design stores it, labels or targets, weights."""
@@ -77,8 +80,12 @@ def check_model(model: Any) -> None:
         )
 
 
-def prepare(model: Any, number: int, X: Any, y: Any, sample_weight: Any = None) -> tuple[Block, Summary]:
-    """A block of examples, checked by the model's own rules, and its summary."""
+def prepare(
+    model: Any, number: int, X: Any, y: Any, sample_weight: Any = None
+) -> tuple[Block | None, Summary | None]:
+    """A block of examples, checked by the model's own rules, and its summary; nothing of an empty one."""
+    if getattr(X, "shape", (1,))[0] == 0:
+        return None, None
     own = clone(model)
     try:
         X, y = own._validated(X, y, y_numeric=not isinstance(model, DropoutClassifier))
@@ -110,19 +117,22 @@ def _weights(sample_weight: Any, X: Any) -> Array:
     return check_sample_weight(sample_weight, X)
 
 
-def merge(summaries: Iterable[Summary]) -> Summary:
-    """The summary of all blocks, which must have the same features."""
-    first, *others = summaries
+def merge(summaries: Iterable[Summary | None]) -> Summary:
+    """The summary of all blocks, empty ones apart, which must have the same features."""
+    known = [(number, summary) for number, summary in enumerate(summaries) if summary is not None]
+    if not known:
+        raise ValueError("There is no example in any block: give at least one.")
+    (start, first), *others = known
     total = first
-    for number, other in enumerate(others, 1):
+    for number, other in others:
         if other.d != first.d:
             raise ValueError(
-                f"block {number} has {other.d} features but block 0 has {first.d}: "
+                f"block {number} has {other.d} features but block {start} has {first.d}: "
                 "all blocks must have the same."
             )
         if other.names != first.names:
             raise ValueError(
-                f"block {number} has features of other names, or in another order, than block 0."
+                f"block {number} has features of other names, or in another order, than block {start}."
             )
         classes = dict(total.classes)
         for label, weight in other.classes.items():
@@ -209,10 +219,10 @@ def minimize(
     start = plan.classes is None or np.array_equal(getattr(model, "classes_", ()), plan.classes)
     data, shape = {"X": None, "y": None}, (total.d, K)
     if checkpoint is None:
-        model._run(objective, shape, data, known, start)
+        model._run(objective, shape, data, known, start, frames=FRAMES)
         return
     path = Path(checkpoint)
     monitor = _checkpoint.Writer(path, check_count("every", every, 1), plan.classes)
     begin = _checkpoint.read(path, shape, plan.classes)
-    model._run(objective, shape, data, known, start, monitor, begin)
+    model._run(objective, shape, data, known, start, monitor, begin, frames=FRAMES)
     path.unlink(missing_ok=True)

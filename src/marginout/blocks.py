@@ -101,10 +101,11 @@ def fit(
             if not isinstance(given, (tuple, list)) or len(given) not in (2, 3):
                 raise ValueError(f"block {number} must be (X, y) or (X, y, sample_weight).")
             block, summary = prepare(estimator, number, *given)
-            kept.append(_store(disk, block) if on_disk else block)
             summaries.append(summary)
+            if block is not None:
+                kept.append(_store(disk, block) if on_disk else block)
             del block, given
-        if not kept:
+        if not summaries:
             raise ValueError("blocks is empty: give at least one (X, y).")
         total = merge(summaries)
         plan = plan_fit(estimator, total)

@@ -17,12 +17,14 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Sequence
-from concurrent.futures import CancelledError as FutureCancelledError
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
+from itertools import compress
 from typing import Any, Self
 from uuid import uuid4
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -52,7 +54,6 @@ try:
     from dask.sizeof import sizeof
     from distributed import Future, KilledWorker, default_client, wait
     from distributed.client import ClosedClientError
-    from distributed.comm import CommClosedError
 except ImportError as error:
     raise ImportError("marginout.dask needs dask and distributed: pip install 'marginout[dask]'") from error
 
@@ -98,6 +99,11 @@ class Cluster:
         count = len(self.numbers)
         return self._named(task.__name__.strip("_"), _on_block, [task] * count, self.numbers, *args)
 
+    def keep(self, blocks: list[Any], wanted: Sequence[bool]) -> list[Any]:
+        """Some of the blocks, under their own numbers; the executor is for these from now on."""
+        self.numbers = list(compress(self.numbers, wanted))
+        return list(compress(blocks, wanted))
+
     def bring_together(self, blocks: list[Any]) -> list[Any]:
         """The blocks, those of one worker side by side: sums start where their terms are."""
         wait(blocks)
@@ -105,12 +111,13 @@ class Cluster:
             if block.status != "finished":
                 self.results([block])
         places = self.client.who_has(blocks)
-        self.numbers.sort(key=lambda number: str(places.get(blocks[number].key)))
-        return [blocks[number] for number in self.numbers]
+        order = sorted(range(len(blocks)), key=lambda i: str(places.get(blocks[i].key)))
+        self.numbers = [self.numbers[i] for i in order]
+        return [blocks[i] for i in order]
 
     def results(self, futures: Sequence[Any]) -> list[Any]:
         """What futures hold."""
-        with _explained():
+        with _explained(futures):
             return list(self.client.gather(list(futures)))
 
     def _carried(self, arg: Any) -> Any:
@@ -131,7 +138,7 @@ class Cluster:
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def _explained(futures: Sequence[Any] = ()) -> Iterator[None]:
     """Say which block broke the cluster, or that it is lost, and what helps."""
     try:
         yield
@@ -141,7 +148,14 @@ def _explained() -> Iterator[None]:
             f"was {error.last_worker.address}). Use smaller blocks, for instance "
             "X.rechunk({0: rows}), or workers with more memory."
         ) from error
-    except (FutureCancelledError, ClosedClientError, CommClosedError, OSError) as error:
+    except (CancelledError, ClosedClientError, OSError) as error:
+        if any(future.status == "error" for future in futures):
+            raise  # a task's own: a file that is not there
+        if isinstance(error, CancelledError) and "scheduler" not in str(error):  # which is well, and says so
+            raise RuntimeError(
+                "Scattered data died with their worker, and nobody can compute them again. Give X and y as "
+                "graphs, for instance dask arrays or delayed functions that read files."
+            ) from error
         raise RuntimeError(
             "The connection to the scheduler is lost, and with it all that the workers held. Start "
             "a cluster, and fit again; with fit(..., checkpoint=path) the fit goes on where it stood."
@@ -169,7 +183,7 @@ def _where(key: Any) -> str:
     return "A sum of blocks" if words[1] == "sum" else f"Block {words[-1]} ({words[1]})"
 
 
-def _summary(prepared: tuple[Block, Summary]) -> Summary:
+def _summary(prepared: tuple[Block | None, Summary | None]) -> Summary | None:
     return prepared[1]
 
 
@@ -249,7 +263,9 @@ class DaskModel:
             parts = _aligned(X, y, sample_weight)
             cluster = Cluster(_client(), len(parts[0]))
             prepared = self._prepared(cluster, parts)
-            total = merge(cluster.results(cluster.submit(_summary, prepared)))
+            summaries = cluster.results(cluster.submit(_summary, prepared))
+            total = merge(summaries)
+            prepared = cluster.keep(prepared, [summary is not None for summary in summaries])
             _advise(total, len(prepared), sum(cluster.client.nthreads().values()))
             plan = plan_fit(self, total)
             objectives = cluster.bring_together(cluster.submit(_objective, prepared, [plan] * len(prepared)))
@@ -289,22 +305,22 @@ class DaskModel:
             if several and classes is not None and (len(classes) > 2 or "proba" in name)
             else None
         )
+        shape = () if width is None else (width,)
         sizes = X.chunks[0] if isinstance(X, da.Array) else (np.nan,) * len(parts)
-        model = delayed(self)
+        model, call, nothing = delayed(self), delayed(_call), np.empty((0, *shape), dtype)
         blocks = [
-            da.from_delayed(
-                delayed(_call)(model, name, part), (size,) if width is None else (size, width), dtype
-            )
+            da.from_delayed(call(model, name, part, nothing), (size, *shape), dtype)
             for part, size in zip(parts, sizes, strict=True)
         ]
         return da.concatenate(blocks, allow_unknown_chunksizes=True)
 
 
-def _call(model: Any, name: str, X: Any) -> Any:
-    return getattr(model, name)(X)
+def _call(model: Any, name: str, X: Any, nothing: NDArray[Any]) -> Any:
+    """What a model says of a block; `nothing` of an empty one."""
+    return getattr(model, name)(X) if X.shape[0] else nothing
 
 
-def _prepare(model: Any, number: int, *given: Any) -> tuple[Block, Summary]:
+def _prepare(model: Any, number: int, *given: Any) -> tuple[Block | None, Summary | None]:
     return _on_block(prepare, number, model, number, *given)  # type: ignore[no-any-return]
 
 
@@ -325,14 +341,14 @@ def _advise(total: Summary, count: int, threads: int) -> None:
             f"X has {count} blocks of {size / 2**20:.2g} MB for {threads} threads: handing out so many tasks "
             "takes longer than doing them. Rechunk to blocks of 64 MB or more.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
     elif count < threads and size > 64 * SMALL_BLOCK:
         warnings.warn(
             f"X has {count} blocks for {threads} threads, which leaves some idle. Rechunk to at least one "
             "block for each.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
 
 
@@ -390,11 +406,13 @@ def _summed(count: Any, model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
 def _hits(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Array:
     """Σ s·[predicted right], Σ s."""
     weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
-    return np.array([weights @ (model.predict(X) == np.asarray(y)), weights.sum()])
+    right = _call(model, "predict", X, np.empty(0)) == np.asarray(y)
+    return np.array([weights @ right, weights.sum()])
 
 
 def _squares(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Array:
     """Σ s, Σ s·y, Σ s·y², Σ s·(y − predicted)²."""
     weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
     y = np.asarray(y, dtype=np.float64)
-    return np.array([weights.sum(), weights @ y, weights @ y**2, weights @ (y - model.predict(X)) ** 2])
+    residual = y - _call(model, "predict", X, np.empty(0))
+    return np.array([weights.sum(), weights @ y, weights @ y**2, weights @ residual**2])

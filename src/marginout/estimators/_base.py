@@ -77,10 +77,12 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         start: bool,
         monitor: Monitor | None = None,
         begin: tuple[Array, Array] | None = None,
+        frames: int = 1 + FRAMES,
     ) -> None:
         """Minimise an objective in weights of shape (d, K); see :meth:`_minimize`.
 
-        `data` is shown to callbacks, `monitor` watches the solver, which may `begin` where another ended.
+        `data` is shown to callbacks, `monitor` watches the solver, which may `begin` where another ended;
+        `frames` above this one is the line that warnings point at.
         """
         tol = check_real("tol", self.tol, above=0)
         max_iter = check_count("max_iter", self.max_iter, 1)
@@ -111,7 +113,7 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         self.optimality_gap_ = float(result.gap.sum())
         self.objective_history_ = np.array(result.history)
         task.end(lambda: attributes(result.W, result.b))
-        result.warn(max_iter, stacklevel=3 + FRAMES)
+        result.warn(max_iter, stacklevel=2 + frames)
 
     def _objective(self, X: Any, noise: Noise, Y: Array, weights: Array, fit_intercept: bool) -> Any:
         """The function to minimise, for checked X and weights that C is part of."""
