@@ -197,12 +197,12 @@ def peak_growth(work: Callable[[], Any]) -> int:
         Path("/proc/self/clear_refs").write_text("5")  # Linux: forget the peak
     before = psutil.Process().memory_info().rss
     kept = work()
-    growth = _peak() - int(before)
+    growth = peak_resident() - int(before)
     del kept
     return growth
 
 
-def _peak() -> int:
+def peak_resident() -> int:
     """Peak resident bytes of this process.
 
     Linux's ru_maxrss starts at the peak of the *parent* of a spawned process and never

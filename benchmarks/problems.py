@@ -121,6 +121,30 @@ def sparse(n: int, d: int, row_nnz: int, seed: int = 0, topics: int = 100) -> Pr
     return Problem(f"sparse {n}x{d}x{row_nnz}", X, _teach(X, rng))
 
 
+def shard(
+    number: int, rows: int, d: int, row_nnz: int, classes: int = 2, topics: int = 100
+) -> tuple[Any, Any]:
+    """Block `number` of a data set of any size, CSR: exactly row_nnz of d words a row, and a noisy teacher.
+
+    As in :func:`sparse`, half of the words, here the odd ones, come from the row's topic. The blocks of
+    one data set share the teacher.
+    """
+    rng = np.random.default_rng([number, rows])
+    half = row_nnz // 2
+    everywhere = ((np.arange(half) + rng.random((rows, half))) / half) ** 2
+    own = (np.arange(row_nnz - half) + rng.random((rows, row_nnz - half))) / (row_nnz - half)
+    own = (rng.integers(topics, size=(rows, 1)) + own) / topics
+    columns = np.hstack(
+        [2 * (everywhere * (d // 2)).astype(np.int32), 1 + 2 * (own * (d // 2)).astype(np.int32)]
+    )
+    columns.sort(axis=1)
+    indptr = np.arange(0, rows * row_nnz + 1, row_nnz, dtype=np.int32)
+    X = sp.csr_array((0.5 + rng.random(rows * row_nnz), columns.ravel(), indptr), shape=(rows, d))
+    scores = X @ np.random.default_rng(0).standard_normal((d, 1 if classes == 2 else classes))
+    scores += scores.std() / 3 * rng.standard_normal(scores.shape)
+    return X, (scores[:, 0] > 0).astype(int) if classes == 2 else scores.argmax(axis=1)
+
+
 def dense(n: int, d: int, seed: int = 0, factors: int = 10) -> Problem:
     """Float32 features with some factors in common, rows of about length one, and a noisy teacher."""
     rng = np.random.default_rng(seed)
