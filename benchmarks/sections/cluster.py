@@ -27,7 +27,7 @@ def run(options: Options) -> Report:
     The workers make their blocks themselves, from seeds, and hold them before the clock starts, as the
     fit in memory holds X. The first fit on new workers is shown apart: they import marginout for it.
     """
-    count, rows, d = (4, 500, 1000) if options.quick else (8, 250_000, 10_000)
+    count, rows, d = (4, 500, 1000) if options.quick else (4, 500_000, 10_000)
     with (
         LocalCluster(
             n_workers=WORKERS, threads_per_worker=1, dashboard_address=":0", silence_logs=50

@@ -74,11 +74,11 @@ class Stored:
             file.write(b"\0")  # nobody can map an empty file
         weakref.finalize(self, path.unlink, missing_ok=True)
 
-    def load(self) -> list[NDArray[Any]]:
+    def load(self) -> tuple[NDArray[Any], ...]:
         """The arrays, read-only."""
         with open(self._path, "rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        return [np.ndarray(shape, dtype, mapped, start) for dtype, shape, start in self._places]
+        return tuple(np.ndarray(shape, dtype, mapped, start) for dtype, shape, start in self._places)
 
 
 class Recipe:
@@ -91,10 +91,6 @@ class Recipe:
         return self._make(*(array for part in self._parts for array in part.load()))
 
 
-def _same(state: Array) -> Array:
-    return state
-
-
 class OnDisk(Serial):
     """One block after the other, made by its recipe when its turn comes; states in files of a folder."""
 
@@ -102,7 +98,7 @@ class OnDisk(Serial):
         self._folder = folder
 
     def map(self, task: Task, handles: Sequence[Handles], *args: Any) -> Handles:
-        return [Recipe(_same, self.store(state)) for state in self._run(task, handles, args)]
+        return [self.store(*state) for state in self._run(task, handles, args)]
 
     def store(self, *arrays: NDArray[Any]) -> Stored:
         """Arrays in a file of the folder."""

@@ -3,7 +3,7 @@ r"""The same objective for examples that lie in blocks, somewhere.
     F(w, b) = ½‖w‖² + Σ_blocks Σ_n∈block C s_n φ(m_n, v_n; y_n)
 
 A block is an :class:`Objective` whose ridge nobody asks for. It answers tasks: functions of the
-block, of what it said before (its state: arrays with one row per example, which stay where
+block, of what it said before (its states: tuples of arrays with one row per example, which stay where
 the block is), and of a few vectors. An executor runs them and adds up the answers; only w, its
 derivatives and sums over examples travel.
 
@@ -27,8 +27,10 @@ from marginout.losses import Loss
 
 #: Something of every block, in the executor's own terms: the blocks themselves, or a state of each.
 Handles = Sequence[Any]
-#: A function of a block, its states and other arguments.
-Task = Callable[..., Array]
+#: What a block remembers: arrays with one row per example, (n, K) each.
+State = tuple[Array, ...]
+#: A function of a block, its states and other arguments: an array to be added up, or a state.
+Task = Callable[..., Any]
 
 
 class Executor(Protocol):
@@ -77,7 +79,7 @@ class View:
 
 @dataclass
 class SumPoint:
-    """Weights and offsets; the scores' moments, (2, n, K), stay with the blocks."""
+    """Weights and offsets; the scores' moments m and v stay with the blocks."""
 
     W: Array
     b: Array
@@ -188,13 +190,13 @@ class SumObjective:
 
 
 class SumLine(RidgeLine):
-    """F on the plane (w + t·p, b + δ); what the moments do along it, (3, n, K), stays with the blocks."""
+    """F on the plane (w + t·p, b + δ); what the moments do along it stays with the blocks."""
 
     objective: SumObjective
 
     def __init__(self, objective: SumObjective, point: SumPoint, P: Array | None) -> None:
         super().__init__(objective, point, P)
-        self.along = objective.map(_along, [], point.W, P)
+        self.along = objective.map(_along, [], *([] if P is None else [point.W, P]))
         self.state = point.state
 
     def rounded(self, rounding: float) -> Self:
@@ -224,22 +226,22 @@ class SumLine(RidgeLine):
 # The tasks. What they add up has the shape (K,), (d, K), or several of these.
 
 
-def _columns(state: Array, columns: NDArray[np.intp]) -> Array:
-    return np.ascontiguousarray(state[..., columns])
+def _columns(state: State, columns: NDArray[np.intp]) -> State:
+    return tuple(np.ascontiguousarray(part[:, columns]) for part in state)
 
 
-def _moments(block: Objective, view: View, W: Array, b: Array) -> Array:
+def _moments(block: Objective, view: View, W: Array, b: Array) -> State:
+    """m and v."""
     block = view.of(block)
     m, v = block.design.moments(W) if W.any() else (np.zeros_like(block.Y), np.zeros_like(block.Y))
     m += b
     v += block.floor
-    return np.stack([m, v])
+    return m, v
 
 
-def _value(block: Objective, state: Array, view: View) -> Array:
-    block = view.of(block)
-    zero = np.zeros(block.K)
-    return np.asarray(Track(block, (*state, *(np.zeros_like(state[0]),) * 3)).expand(zero, zero)[0])
+def _value(block: Objective, state: State, view: View) -> Array:
+    zero = np.zeros(state[0].shape[1])
+    return np.asarray(_expand(block, state, (), view, zero, zero)[0])
 
 
 def _targets(block: Objective, view: View) -> Array:
@@ -264,49 +266,48 @@ def _least_squares(block: Objective, view: View, total: Array, centre: Array) ->
     return np.stack([squares + variance, block.design.pullback(zero, residual, np.zeros_like(residual))])
 
 
-def _fit_line(block: Objective, along: Array, view: View, total: Array, centre: Array) -> Array:
+def _fit_line(block: Objective, along: State, view: View, total: Array, centre: Array) -> Array:
     """Σ residual·a, Σ s·a and Σ s·(a² + e), (3, K)."""
     s, residual = _shares(view.of(block), total, centre)
     a, _, e = along
     return np.stack([(residual * a).sum(axis=0), (s * a).sum(axis=0), (s * (a * a + e)).sum(axis=0)])
 
 
-def _gradient(block: Objective, state: Array, view: View, W: Array) -> Array:
+def _gradient(block: Objective, state: State, view: View, W: Array) -> Array:
     block = view.of(block)
     dm, dv = block.slopes(*state)
-    return block.design.pullback(W, block.weights * dm, block.weights * dv)
+    dm *= block.weights
+    dv *= block.weights
+    return block.design.pullback(W, dm, dv)
 
 
-def _curvature(block: Objective, state: Array, view: View) -> Array:
+def _curvature(block: Objective, state: State, view: View) -> Array:
     block = view.of(block)
     squares, variance = block.design.diagonal(block.lasting(*state))
     return np.asarray(squares + variance)
 
 
-def _along(block: Objective, view: View, W: Array, P: Array | None) -> Array:
-    """M p, V (w∘p) and V (p∘p), (3, n, K); (3, 1, K) zeros for the offset alone."""
-    return np.zeros((3, 1, W.shape[1])) if P is None else np.stack(block.design.line(W, P))
+def _along(block: Objective, view: View, *directions: Array) -> State:
+    """M p, V (w∘p) and V (p∘p) of W and P; nothing for the offset alone."""
+    return block.design.line(*directions) if directions else ()
 
 
-def _lifted(block: Objective, state: Array, view: View) -> Array:
-    lifted = np.array(state)
-    lifted[1] += view.of(block).floor
-    return lifted
+def _lifted(block: Objective, state: State, view: View) -> State:
+    m, v = state
+    return m, v + view.of(block).floor
 
 
-def _track(block: Objective, state: Array, along: Array, view: View) -> Track:
-    if along.shape != (3, *state.shape[1:]):
-        along = np.zeros((3, *state.shape[1:]))
-    return Track(view.of(block), (*state, *along))
+def _track(block: Objective, state: State, along: State, view: View) -> Track:
+    return Track(view.of(block), (*state, *(along or (np.zeros_like(state[0]),) * 3)))
 
 
-def _moved(block: Objective, state: Array, along: Array, view: View, t: Array, delta: Array) -> Array:
-    return np.stack(_track(block, state, along, view).moments(t, delta))
+def _moved(block: Objective, state: State, along: State, view: View, t: Array, delta: Array) -> State:
+    return _track(block, state, along, view).moments(t, delta)
 
 
-def _expand(block: Objective, state: Array, along: Array, view: View, t: Array, delta: Array) -> Array:
+def _expand(block: Objective, state: State, along: State, view: View, t: Array, delta: Array) -> Array:
     return _track(block, state, along, view).expand(t, delta)
 
 
-def _majorize(block: Objective, state: Array, along: Array, view: View, t: Array, delta: Array) -> Array:
+def _majorize(block: Objective, state: State, along: State, view: View, t: Array, delta: Array) -> Array:
     return _track(block, state, along, view).majorize(t, delta)

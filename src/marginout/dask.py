@@ -16,10 +16,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
-from concurrent.futures import CancelledError
-from contextlib import contextmanager
-from itertools import compress
 from typing import Any, Self
 from uuid import uuid4
 
@@ -44,7 +40,6 @@ from marginout._blockwise import (
 )
 from marginout._executors import add_up
 from marginout._objective import Array, Objective
-from marginout._sum import Handles, Task
 
 try:
     import dask.array as da
@@ -52,17 +47,14 @@ try:
     from dask.base import is_dask_collection
     from dask.delayed import Delayed
     from dask.sizeof import sizeof
-    from distributed import Future, KilledWorker, default_client, wait
-    from distributed.client import ClosedClientError
+    from distributed import Future, default_client
+
+    from marginout._cluster import Cluster, on_block
 except ImportError as error:
     raise ImportError("marginout.dask needs dask and distributed: pip install 'marginout[dask]'") from error
 
 __all__ = ["DropoutLogisticRegression", "DropoutSVC", "DropoutSVR"]
 
-#: Partial sums that one task adds up.
-FAN_IN = 8
-#: Bytes from which on an argument travels once to every worker, not once with every task.
-HEAVY = 10_000
 #: Blocks below so many bytes cost more in tasks than in work.
 SMALL_BLOCK = 2**20
 
@@ -75,112 +67,6 @@ def _block_size(block: Block) -> int:
 @sizeof.register(Objective)  # type: ignore[untyped-decorator]
 def _objective_size(objective: Objective) -> int:
     return int(sizeof(objective.design.X)) + objective.Y.nbytes + objective.weights.nbytes
-
-
-class Cluster:
-    """The executor: handles are futures, made of the blocks' graph and of nothing else."""
-
-    def __init__(self, client: Any, count: int) -> None:
-        self.client, self.numbers = client, list(range(count))
-
-    def map(self, task: Task, handles: Sequence[Handles], *args: Any) -> Handles:
-        sent = [self._carried(arg) for arg in args]
-        return self.submit(task, *handles, *([arg] * len(self.numbers) for arg in sent))
-
-    def sum(self, task: Task, handles: Sequence[Handles], *args: Any) -> Array:
-        parts = self.map(task, handles, *args)
-        while len(parts) > FAN_IN:
-            groups = [list(parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
-            parts = self._named("sum", add_up, groups)
-        return add_up(self.results(parts))  # the driver is the root of the tree
-
-    def submit(self, task: Any, *args: Any) -> list[Any]:
-        """Futures of task(*(arg[i] for arg in args)), whose keys tell the block."""
-        count = len(self.numbers)
-        return self._named(task.__name__.strip("_"), _on_block, [task] * count, self.numbers, *args)
-
-    def keep(self, blocks: list[Any], wanted: Sequence[bool]) -> list[Any]:
-        """Some of the blocks, under their own numbers; the executor is for these from now on."""
-        self.numbers = list(compress(self.numbers, wanted))
-        return list(compress(blocks, wanted))
-
-    def bring_together(self, blocks: list[Any]) -> list[Any]:
-        """The blocks, those of one worker side by side: sums start where their terms are."""
-        wait(blocks)
-        for block in blocks:
-            if block.status != "finished":
-                self.results([block])
-        places = self.client.who_has(blocks)
-        order = sorted(range(len(blocks)), key=lambda i: str(places.get(blocks[i].key)))
-        self.numbers = [self.numbers[i] for i in order]
-        return [blocks[i] for i in order]
-
-    def results(self, futures: Sequence[Any]) -> list[Any]:
-        """What futures hold."""
-        with _explained(futures):
-            return list(self.client.gather(list(futures)))
-
-    def _carried(self, arg: Any) -> Any:
-        if isinstance(arg, np.ndarray) and arg.nbytes > HEAVY:
-            return self._named("carry", _same, [arg])[0]
-        return arg
-
-    def _named(self, name: str, function: Any, *iterables: Any) -> list[Any]:
-        token = uuid4().hex
-        count = len(iterables[0])
-        numbers = self.numbers if count == len(self.numbers) else range(count)
-        keys = [f"marginout-{name}-{token}-{i}" for i in numbers]
-        with warnings.catch_warnings(), _explained():
-            # Vectors of a million features in the graph are meant: unlike scattered ones they survive.
-            warnings.filterwarnings("ignore", message="Sending large graph")
-            futures: list[Any] = self.client.map(function, *iterables, key=keys, pure=False)
-        return futures
-
-
-@contextmanager
-def _explained(futures: Sequence[Any] = ()) -> Iterator[None]:
-    """Say which block broke the cluster, or that it is lost, and what helps."""
-    try:
-        yield
-    except KilledWorker as error:
-        raise RuntimeError(
-            f"{_where(error.task)} has ended several workers, most likely for want of memory (the last "
-            f"was {error.last_worker.address}). Use smaller blocks, for instance "
-            "X.rechunk({0: rows}), or workers with more memory."
-        ) from error
-    except (CancelledError, ClosedClientError, OSError) as error:
-        if any(future.status == "error" for future in futures):
-            raise  # a task's own: a file that is not there
-        if isinstance(error, CancelledError) and "scheduler" not in str(error):  # which is well, and says so
-            raise RuntimeError(
-                "Scattered data died with their worker, and nobody can compute them again. Give X and y as "
-                "graphs, for instance dask arrays or delayed functions that read files."
-            ) from error
-        raise RuntimeError(
-            "The connection to the scheduler is lost, and with it all that the workers held. Start "
-            "a cluster, and fit again; with fit(..., checkpoint=path) the fit goes on where it stood."
-        ) from error
-
-
-def _same(array: Array) -> Array:
-    return array
-
-
-def _on_block(task: Any, number: int, *args: Any) -> Any:
-    try:
-        return task(*args)
-    except MemoryError as error:
-        raise MemoryError(
-            f"block {number} does not fit into its worker's memory ({error}). Use smaller blocks, for "
-            "instance X.rechunk({0: rows}), or workers with more memory."
-        ) from error
-
-
-def _where(key: Any) -> str:
-    words = str(key).split("-")
-    if words[0] != "marginout":
-        return f"The task {key!r} of the graph that X or y came with"
-    return "A sum of blocks" if words[1] == "sum" else f"Block {words[-1]} ({words[1]})"
 
 
 def _summary(prepared: tuple[Block | None, Summary | None]) -> Summary | None:
@@ -268,7 +154,8 @@ class DaskModel:
             prepared = cluster.keep(prepared, [summary is not None for summary in summaries])
             _advise(total, len(prepared), sum(cluster.client.nthreads().values()))
             plan = plan_fit(self, total)
-            objectives = cluster.bring_together(cluster.submit(_objective, prepared, [plan] * len(prepared)))
+            work = [summary.nnz for summary in summaries if summary is not None]
+            objectives = cluster.settle(_objective, prepared, work, plan)
             del prepared
             minimize(self, cluster, objectives, total, plan, checkpoint, every)
         return self
@@ -321,7 +208,7 @@ def _call(model: Any, name: str, X: Any, nothing: NDArray[Any]) -> Any:
 
 
 def _prepare(model: Any, number: int, *given: Any) -> tuple[Block | None, Summary | None]:
-    return _on_block(prepare, number, model, number, *given)  # type: ignore[no-any-return]
+    return on_block(prepare, number, model, number, *given)  # type: ignore[no-any-return]
 
 
 def _client() -> Any:

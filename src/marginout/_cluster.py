@@ -1,0 +1,170 @@
+"""The executor on a Dask cluster: where the blocks are, and what is said when it breaks."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+from distributed import KilledWorker, wait
+from distributed.client import ClosedClientError
+
+from marginout._executors import add_up
+from marginout._objective import Array
+from marginout._sum import Handles, Task
+
+#: Partial sums that one task adds up.
+FAN_IN = 8
+#: Bytes from which on an argument travels once to every worker, by one more hop, not with every task.
+HEAVY = 2**18
+#: By how much a worker's share of the work may exceed the average before a block is moved.
+SLACK = 0.1
+
+
+class Cluster:
+    """The executor: handles are futures, made of the blocks' graph and of nothing else."""
+
+    def __init__(self, client: Any, count: int) -> None:
+        self.client, self.numbers = client, list(range(count))
+        self._token, self._calls = uuid4().hex, itertools.count()
+        self._last: tuple[Any, Any] = None, None
+
+    def map(self, task: Task, handles: Sequence[Handles], *args: Any) -> Handles:
+        sent = [self._carried(arg) for arg in args]
+        return self.submit(task, *handles, *([arg] * len(self.numbers) for arg in sent))
+
+    def sum(self, task: Task, handles: Sequence[Handles], *args: Any) -> Array:
+        parts = self.map(task, handles, *args)
+        while len(parts) > FAN_IN:
+            groups = [list(parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
+            parts = self._named("sum", add_up, groups)
+        return add_up(self.results(parts))  # the driver is the root of the tree
+
+    def submit(self, task: Any, *args: Any) -> list[Any]:
+        """Futures of task(*(arg[i] for arg in args)), whose keys tell the block."""
+        count = len(self.numbers)
+        return self._named(task.__name__.strip("_"), on_block, [task] * count, self.numbers, *args)
+
+    def keep(self, blocks: list[Any], wanted: Sequence[bool]) -> list[Any]:
+        """Some of the blocks, under their own numbers; the executor is for these from now on."""
+        self.numbers = list(itertools.compress(self.numbers, wanted))
+        return list(itertools.compress(blocks, wanted))
+
+    def settle(self, task: Any, blocks: list[Any], work: Sequence[int], *args: Any) -> list[Any]:
+        """Futures of task(block, *args), the work shared fairly, those of one worker side by side.
+
+        If a worker dies its blocks go elsewhere. Sums start where their terms are.
+        """
+        wait(blocks)
+        self.results([block for block in blocks if block.status != "finished"])
+        homes = self._homes(blocks, work)
+        order = sorted(range(len(blocks)), key=lambda i: str(homes[i]))
+        self.numbers = [self.numbers[i] for i in order]
+        name = task.__name__.strip("_")
+        with _explained():
+            return [
+                self.client.submit(
+                    on_block,
+                    task,
+                    number,
+                    blocks[i],
+                    *args,
+                    key=f"marginout-{name}-{self._token}-{number}",
+                    pure=False,
+                    workers=homes[i],
+                    allow_other_workers=homes[i] is not None,
+                )
+                for number, i in zip(self.numbers, order, strict=True)
+            ]
+
+    def _homes(self, blocks: list[Any], work: Sequence[int]) -> list[str | None]:
+        """The worker of every block: where it is, unless that one has more than its share of the work."""
+        with _explained():
+            places, threads = self.client.who_has(blocks), self.client.nthreads()
+        if not threads:  # all of them have just died
+            return [None] * len(blocks)
+        share = (1 + SLACK) * sum(work) / sum(threads.values())
+        loads = dict.fromkeys(threads, 0.0)
+        homes: list[str | None] = []
+        for block, size in zip(blocks, work, strict=True):
+            after = {worker: (load + size) / threads[worker] for worker, load in loads.items()}
+            here = [worker for worker in places.get(block.key, ()) if worker in after]
+            home = min(here or after, key=lambda worker: after[worker])
+            if after[home] > share:
+                home = min([home, *after], key=lambda worker: after[worker])
+            loads[home] += size
+            homes.append(home)
+        return homes
+
+    def results(self, futures: Sequence[Any]) -> list[Any]:
+        """What futures hold."""
+        with _explained(futures):
+            return list(self.client.gather(list(futures)))
+
+    def _carried(self, arg: Any) -> Any:
+        if not isinstance(arg, np.ndarray) or arg.nbytes <= HEAVY:
+            return arg
+        if self._last[0] is not arg:  # the weights of a point are asked for twice
+            self._last = arg, self._named("carry", _same, [arg])[0]
+        return self._last[1]
+
+    def _named(self, name: str, function: Any, *iterables: Any) -> list[Any]:
+        count, call = len(iterables[0]), next(self._calls)
+        numbers = self.numbers if count == len(self.numbers) else range(count)
+        keys = [f"marginout-{name}-{self._token}-{call}-{i}" for i in numbers]
+        with warnings.catch_warnings(), _explained():
+            # Vectors of a million features in the graph are meant: unlike scattered ones they survive.
+            warnings.filterwarnings("ignore", message="Sending large graph")
+            futures: list[Any] = self.client.map(function, *iterables, key=keys, pure=False)
+        return futures
+
+
+@contextmanager
+def _explained(futures: Sequence[Any] = ()) -> Iterator[None]:
+    """Say which block broke the cluster, or that it is lost, and what helps."""
+    try:
+        yield
+    except KilledWorker as error:
+        raise RuntimeError(
+            f"{_where(error.task)} has ended several workers, most likely for want of memory (the last "
+            f"was {error.last_worker.address}). Use smaller blocks, for instance "
+            "X.rechunk({0: rows}), or workers with more memory."
+        ) from error
+    except (CancelledError, ClosedClientError, OSError) as error:
+        if any(future.status == "error" for future in futures):
+            raise  # a task's own: a file that is not there
+        if isinstance(error, CancelledError) and "scheduler" not in str(error):  # which is well, and says so
+            raise RuntimeError(
+                "Scattered data died with their worker, and nobody can compute them again. Give X and y as "
+                "graphs, for instance dask arrays or delayed functions that read files."
+            ) from error
+        raise RuntimeError(
+            "The connection to the scheduler is lost, and with it all that the workers held. Start "
+            "a cluster, and fit again; with fit(..., checkpoint=path) the fit goes on where it stood."
+        ) from error
+
+
+def _same(array: Array) -> Array:
+    return array
+
+
+def on_block(task: Any, number: int, *args: Any) -> Any:
+    try:
+        return task(*args)
+    except MemoryError as error:
+        raise MemoryError(
+            f"block {number} does not fit into its worker's memory ({error}). Use smaller blocks, for "
+            "instance X.rechunk({0: rows}), or workers with more memory."
+        ) from error
+
+
+def _where(key: Any) -> str:
+    words = str(key).split("-")
+    if words[0] != "marginout":
+        return f"The task {key!r} of the graph that X or y came with"
+    return "A sum of blocks" if words[1] == "sum" else f"Block {words[-1]} ({words[1]})"
