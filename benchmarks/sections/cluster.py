@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+
 from benchmarks.measure import convergence
 from benchmarks.options import Options
 from benchmarks.problems import DataMissingError, shard
