@@ -177,8 +177,28 @@ def deletion() -> str:
     return table(["pixels deleted", *models], body)
 
 
+def blocks() -> str:
+    """Fits from files and on workers over the fit in memory."""
+    files, cluster = summary("files"), summary("cluster")
+    return table(
+        ["", "time / fit in memory"],
+        [
+            [
+                "96 npz files (3.7 GB), from files to a model, in an address space of a quarter of that",
+                f"{files['from files to a model, time / in memory']:.1f} with reading on both sides, "
+                f"{files['the same / the fit in memory alone']:.1f} without it in memory",
+            ],
+            [
+                "two Dask workers against two threads, 100 million non-zeros",
+                f"{cluster['two workers, time / two threads in memory']:.1f} "
+                f"(CPU time {cluster['the same, CPU time of all processes']:.1f})",
+            ],
+        ],
+    )
+
+
 TABLES: dict[str, Callable[[], str]] = {
-    made.__name__: made for made in (amazon, classes, choice, search, latent, digits, deletion)
+    made.__name__: made for made in (amazon, classes, choice, search, latent, digits, deletion, blocks)
 }
 
 
