@@ -18,12 +18,14 @@ from sklearn.datasets import load_digits
 
 import marginout
 from marginout import _checkpoint
+from marginout._blockwise import block_objective, merge, plan_fit, prepare
 
 dask = pytest.importorskip("dask", reason="dask is not installed")
 distributed = pytest.importorskip("distributed", reason="distributed is not installed")
 
 import dask.array as da  # noqa: E402
 from dask import delayed  # noqa: E402
+from dask.sizeof import sizeof  # noqa: E402
 from distributed.cli import dask_worker  # noqa: E402
 
 from marginout.dask import DropoutLogisticRegression, DropoutSVC, DropoutSVR  # noqa: E402
@@ -192,6 +194,13 @@ def test_the_optimum_of_the_whole(client, workers, name):
     model, y, weights = CASES[name]
     fitted = clone(model).fit(*collected(y, weights, CHUNKS[workers]))
     assert_same(fitted, in_memory(model, y, weights))
+
+
+def test_dask_knows_the_size_of_a_block():
+    block, summary = prepare(DropoutSVC(), 0, sp.csr_array(X), DIGITS % 2)
+    objective = block_objective(block, plan_fit(DropoutSVC(), merge([summary])))
+    assert sizeof(block) > summary.nbytes > 8 * np.count_nonzero(X)
+    assert sizeof(objective) > summary.nbytes
 
 
 def test_dense_blocks_of_some_columns(client):

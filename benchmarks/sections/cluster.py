@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from operator import itemgetter
 from statistics import median
 from typing import Any
 
@@ -21,11 +22,10 @@ C, RATE, WORKERS = 0.1, 0.5, 2
 def run(options: Options) -> Report:
     """CSR, 2,000,000 x 10,000, 50 entries a row.
 
-    The workers make their blocks themselves, from seeds, and hold them before the clock starts, as the
-    fit in memory holds X. The first fit on new workers is shown apart: they import marginout for it.
+    The workers make their blocks themselves, from seeds, as many each, and hold them before the clock
+    starts, as the fit in memory holds X. The first fit on new workers, which import marginout, is apart.
     """
     try:
-        from dask import delayed
         from distributed import Client, LocalCluster, wait
 
         from marginout.dask import DropoutSVC as DaskSVC
@@ -39,8 +39,12 @@ def run(options: Options) -> Report:
         Client(cluster) as client,
         convergence(),
     ):
-        parts = [delayed(shard, nout=2)(i, rows, d, 50) for i in range(count)]
-        X, y = (list(client.persist(part)) for part in zip(*parts, strict=True))
+        homes = list(client.nthreads())
+        parts = [
+            client.submit(shard, i, rows, d, 50, workers=[homes[i % WORKERS]], pure=False)
+            for i in range(count)
+        ]
+        X, y = ([client.submit(itemgetter(k), part, pure=False) for part in parts] for k in (0, 1))
         wait(X + y)
         first, distributed = timed(DaskSVC(C, noise=RATE), X, y)
         here = [shard(i, rows, d, 50) for i in range(count)]

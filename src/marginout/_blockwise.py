@@ -104,10 +104,14 @@ def prepare(
     except (TypeError, ValueError) as error:
         raise type(error)(f"block {number}: {error}") from error
     nnz, names = X.nnz if sp.issparse(X) else X.size, getattr(own, "feature_names_in_", None)
-    parts = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
-    nbytes = sum(part.nbytes for part in parts)
     names = None if names is None else tuple(names)
-    return Block(X, y, weights), Summary(len(y), nnz, X.shape[1], names, classes, targets, nbytes)
+    return Block(X, y, weights), Summary(len(y), nnz, X.shape[1], names, classes, targets, size_of(X))
+
+
+def size_of(X: Any) -> int:
+    """Bytes of a dense or CSR X."""
+    parts = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
+    return sum(part.nbytes for part in parts)
 
 
 def _weights(sample_weight: Any, X: Any) -> Array:
