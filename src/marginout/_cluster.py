@@ -6,10 +6,11 @@ import itertools
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 from uuid import uuid4
 
+import dask
 import numpy as np
 from distributed import KilledWorker, wait
 from distributed.client import ClosedClientError
@@ -32,6 +33,7 @@ class Cluster:
     def __init__(self, client: Any, count: int) -> None:
         self.client, self.numbers = client, list(range(count))
         self._token, self._calls = uuid4().hex, itertools.count()
+        self._homes: list[str | None] = [None] * count
         self._last: tuple[Any, Any] = None, None
 
     def map(self, task: Task, handles: Sequence[Handles], *args: Any) -> Handles:
@@ -53,6 +55,7 @@ class Cluster:
     def keep(self, blocks: list[Any], wanted: Sequence[bool]) -> list[Any]:
         """Some of the blocks, under their own numbers; the executor is for these from now on."""
         self.numbers = list(itertools.compress(self.numbers, wanted))
+        self._homes = list(itertools.compress(self._homes, wanted))
         return list(itertools.compress(blocks, wanted))
 
     def settle(self, task: Any, blocks: list[Any], work: Sequence[int], *args: Any) -> list[Any]:
@@ -62,9 +65,10 @@ class Cluster:
         """
         wait(blocks)
         self.results([block for block in blocks if block.status != "finished"])
-        homes = self._homes(blocks, work)
+        homes = self._shared_out(blocks, work)
         order = sorted(range(len(blocks)), key=lambda i: str(homes[i]))
         self.numbers = [self.numbers[i] for i in order]
+        self._homes = [homes[i] for i in order]
         name = task.__name__.strip("_")
         with _explained():
             return [
@@ -82,7 +86,7 @@ class Cluster:
                 for number, i in zip(self.numbers, order, strict=True)
             ]
 
-    def _homes(self, blocks: list[Any], work: Sequence[int]) -> list[str | None]:
+    def _shared_out(self, blocks: list[Any], work: Sequence[int]) -> list[str | None]:
         """The worker of every block: where it is, unless that one has more than its share of the work."""
         with _explained():
             places, threads = self.client.who_has(blocks), self.client.nthreads()
@@ -117,11 +121,21 @@ class Cluster:
         count, call = len(iterables[0]), next(self._calls)
         numbers = self.numbers if count == len(self.numbers) else range(count)
         keys = [f"marginout-{name}-{self._token}-{call}-{i}" for i in numbers]
-        with warnings.catch_warnings(), _explained():
+        with warnings.catch_warnings(), _explained(), self._at_home(keys, function):
             # Vectors of a million features in the graph are meant: unlike scattered ones they survive.
             warnings.filterwarnings("ignore", message="Sending large graph")
             futures: list[Any] = self.client.map(function, *iterables, key=keys, pure=False)
         return futures
+
+    def _at_home(self, keys: list[str], function: Any) -> Any:
+        """Tasks on blocks run where those are, as long as their workers live.
+
+        Left to itself the scheduler copies blocks to whoever is idle for a moment.
+        """
+        if function is not on_block or None in self._homes:
+            return nullcontext()
+        homes = dict(zip(keys, self._homes, strict=True))
+        return dask.annotate(workers=homes.get, allow_other_workers=True)
 
 
 @contextmanager
