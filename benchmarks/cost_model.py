@@ -28,7 +28,7 @@ from marginout._blockwise import block_objective, merge, plan_fit, prepare
 from marginout._cluster import Cluster
 from marginout.dask import DropoutLogisticRegression
 
-FEW, MANY, REPEATS = 2, 10, 3
+FEW, MANY, REPEATS = 2, 10, 1
 
 
 class Setting(NamedTuple):
