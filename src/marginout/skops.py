@@ -12,12 +12,13 @@ from sklearn.base import BaseEstimator
 
 import marginout
 from marginout import noise
+from marginout.solvers.online import Stream
 
 __all__ = ["trusted_types"]
 
 
 def trusted_types() -> list[str]:
-    """Every estimator and noise model of the library, by the name that skops gives it.
+    """Every estimator and noise model of the library, and a stream's state, by the name that skops gives it.
 
     Returns
     -------
@@ -34,9 +35,10 @@ def trusted_types() -> list[str]:
     >>> skops.io.loads(stored, trusted=trusted_types())
     DropoutSVC(noise=0.1)
     """
-    return sorted(
-        f"{kind.__module__}.{kind.__qualname__}"
+    public = (
+        kind
         for module, base in ((marginout, BaseEstimator), (noise, noise.Noise))
         for kind in (getattr(module, name) for name in module.__all__)
         if inspect.isclass(kind) and issubclass(kind, base) and not inspect.isabstract(kind)
     )
+    return sorted(f"{kind.__module__}.{kind.__qualname__}" for kind in (*public, Stream))

@@ -46,7 +46,7 @@ def test_help_is_quick_and_imports_nothing_heavy():
 def test_public_names_are_there_though_imported_late():
     assert set(marginout.__all__) <= set(dir(marginout))
     homes = {name for names in marginout._HOMES.values() for name in names}
-    assert homes | {"losses", "noise", "robustness"} == set(marginout.__all__)
+    assert homes | {"blocks", "losses", "noise", "robustness"} == set(marginout.__all__)
     assert all(getattr(marginout, name) is not None for name in marginout.__all__)
     with pytest.raises(AttributeError, match="no attribute 'DropoutSVM'"):
         _ = marginout.DropoutSVM

@@ -59,6 +59,14 @@ class Search(DropoutLinearModel):
     def _model(self, C: float, noise: Any) -> Any:
         """The estimator of one cell."""
 
+    @property
+    def partial_fit(self) -> Any:
+        """Nothing that a search has: folds need all examples."""
+        raise AttributeError(
+            f"{type(self).__name__} has no partial_fit: choose C and the noise on a first part of the stream "
+            "with fit, and give them to the estimator without a search."
+        )
+
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Choose C and the noise by cross-validation, and fit the model with them.
