@@ -13,7 +13,15 @@ from sklearn.base import clone
 from sklearn.datasets import dump_svmlight_file, load_digits
 from sklearn.svm import SVC
 
-from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR, MCFClassifier, blocks
+from marginout import (
+    DropoutLogisticRegression,
+    DropoutSVC,
+    DropoutSVCCV,
+    DropoutSVR,
+    LatentDropoutSVC,
+    MCFClassifier,
+    blocks,
+)
 from marginout.noise import Deletion, Gaussian, GroupDropout
 
 TIGHT = {"tol": 1e-11, "max_iter": 3000}
@@ -214,8 +222,9 @@ def test_bad_blocks(parts, message):
 
 def test_bad_models(tmp_path):
     parts = [(X, DIGITS)]
-    with pytest.raises(TypeError, match="MCFClassifier cannot be fitted to blocks"):
-        blocks.fit(MCFClassifier(), parts)
+    for model in (MCFClassifier(), LatentDropoutSVC(), DropoutSVCCV()):
+        with pytest.raises(TypeError, match=f"{type(model).__name__} cannot be fitted to blocks"):
+            blocks.fit(model, parts)
     with pytest.raises(ValueError, match="solver='irls' needs all examples"):
         blocks.fit(DropoutSVC(solver="irls"), parts)
     (tmp_path / "junk").write_text("junk")

@@ -23,10 +23,15 @@ from marginout._design import design_of, make_design
 from marginout._objective import Array, Objective
 from marginout._sum import Executor, Handles, SumObjective, Whole
 from marginout._validation import check_count, check_features, check_flag, check_real, check_sample_weight
-from marginout.estimators._base import DropoutClassifier, DropoutLinearModel, check_targets
+from marginout.estimators._base import DropoutClassifier, check_targets
+from marginout.estimators._search import Search
+from marginout.estimators.logistic import DropoutLogisticRegression
+from marginout.estimators.svm import DropoutSVC, DropoutSVR
 from marginout.losses import Loss
 from marginout.noise import Noise
 
+#: The models whose objective is a sum over blocks that a solver here minimises.
+LINEAR = DropoutSVC, DropoutLogisticRegression, DropoutSVR
 #: From a user's call of a fit to blocks to :func:`minimize`, for warnings to point at.
 FRAMES = 2
 
@@ -68,7 +73,7 @@ class Plan(NamedTuple):
 
 def check_model(model: Any) -> None:
     """Refuse what blocks cannot do, before any of them is read."""
-    if not isinstance(model, DropoutLinearModel) or not hasattr(model, "solver"):
+    if not isinstance(model, LINEAR) or isinstance(model, Search):
         raise TypeError(
             f"{type(model).__name__} cannot be fitted to blocks: choose DropoutSVC, "
             "DropoutLogisticRegression or DropoutSVR."
