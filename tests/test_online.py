@@ -332,3 +332,74 @@ def test_text_as_it_comes():
         texts = [f"good film number {i}, great fun", f"bad film number {i}, a great pity"]
         model.partial_fit(vectorizer.transform(texts), [1, 0], classes=[0, 1])
     assert_array_equal(model.predict(vectorizer.transform(["fun and good", "a bad pity"])), [1, 0])
+
+
+# --------------------------------------------------------------------------- what may change, what may be odd
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e3, 1e6])
+def test_targets_of_any_unit(unit):
+    """ε far below the targets: the first target, met exactly, says nothing of their scale."""
+    X, y = stream(20_000, "regression")
+    assert gap(learn(DropoutSVR(C=1e3 / unit, noise=0.3), X, unit * y), X, unit * y) < 0.02
+    y[0] = 1e6
+    assert abs(learn(DropoutSVR(noise=0.3), X, y).predict(X).mean() - y[1:].mean()) < 0.2
+
+
+def test_parameters_may_change_between_calls():
+    X, y = stream(2000)
+    row = sp.csr_matrix(X[:1] * (np.arange(D) < 3))
+    for change in ({"C": 1e-3}, {"noise": 0.1}, {"noise": Gaussian(0.5)}, {"fit_intercept": False}):
+        dense, sparse = (learn(DropoutSVC(), X, y).set_params(**change) for _ in range(2))
+        assert_array_equal(
+            dense.partial_fit(row.toarray(), y[:1]).coef_, sparse.partial_fit(row, y[:1]).coef_
+        )
+        assert_array_equal(dense.intercept_, sparse.intercept_)
+    assert dense.intercept_[0] == 0
+
+
+@pytest.mark.parametrize("change", [(Gaussian(2.0), 0.1), (0.1, Gaussian(2.0))], ids=["leave", "enter"])
+def test_the_spread_of_additive_noise_is_that_of_now(change):
+    X, y = stream(2000)
+    model = learn(DropoutSVC(C=0.1, noise=change[0]), X, y).set_params(noise=change[1])
+    for _ in range(3):
+        model.partial_fit(X, y)
+    spread = 2.0 * np.sum(model._stream.lines[:D, 2] ** 2) if change[0] == 0.1 else 0.0
+    assert_allclose(model._stream.sums[1], spread, rtol=1e-9)
+
+
+def test_examples_without_weight_change_nothing():
+    X, y = stream(500)
+    model = DropoutSVC().fit(X, y)
+    coef, intercept = model.coef_.copy(), model.intercept_.copy()
+    model.set_params(class_weight={"no": 0.0, "yes": 1.0}).partial_fit(X[y == "no"], y[y == "no"])
+    assert_array_equal(model.coef_, coef)
+    assert_array_equal(model.intercept_, intercept)
+
+
+@pytest.mark.parametrize("weight", [1e200, 1e-200])
+def test_weights_that_overflow(weight):
+    X, y = stream(20)
+    with pytest.raises(ValueError, match="sample_weight"):
+        DropoutSVC().partial_fit(X, y, ["no", "yes"], np.full(20, weight))
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_indices_that_lead_out_of_the_data(method):
+    X, y = stream(20)
+    for name, value in ("indices", D), ("indices", -1), ("indptr", 10**6):
+        bad = sp.csr_matrix(X)
+        getattr(bad, name)[5] = value
+        with pytest.raises(ValueError, match="CSR"):
+            getattr(DropoutSVC(), method)(bad, y, *([["no", "yes"]] if method == "partial_fit" else []))
+
+
+def test_a_fit_that_fails_keeps_the_stream():
+    X, y = stream(500)
+    model = learn(DropoutSVC(max_iter=1), X, y)
+    before = copy.deepcopy(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        with pytest.raises(ConvergenceWarning):
+            model.fit(X, y)
+    assert_array_equal(model.partial_fit(X, y).coef_, before.partial_fit(X, y).coef_)

@@ -59,6 +59,8 @@ def check_option(name: str, value: Any, options: Iterable[str]) -> str:
 
 def check_features(X: Any, noise: Noise) -> Any:
     """X of a size and sign that the noise model and the arithmetic can bear, CSR in canonical form."""
+    if sp.issparse(X):
+        check_structure(X)
     if sp.issparse(X) and not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
@@ -83,6 +85,19 @@ def check_features(X: Any, noise: Noise) -> Any:
         )
     check_size("X", low, high)
     return X
+
+
+def check_structure(X: Any) -> None:
+    """Refuse CSR data whose indices lead out of its arrays: compiled code would follow them."""
+    indices, indptr = X.indices, X.indptr
+    rows = (
+        indptr[0] == 0 and indptr[-1] <= min(len(indices), len(X.data)) and np.all(indptr[1:] >= indptr[:-1])
+    )
+    if not rows or (len(indices) and not 0 <= indices.min() <= indices.max() < X.shape[1]):
+        raise ValueError(
+            "X is no valid CSR matrix: its indices or indptr lead out of its arrays. "
+            "X.check_format(full_check=True) says where."
+        )
 
 
 def check_size(name: str, low: float, high: float) -> None:

@@ -229,7 +229,7 @@ cdef inline inlined_void judge(
     """The losses' slopes; a step that goes along with the row's own curvature never overshoots."""
     cdef Py_ssize_t c
     cdef double* offset = stream.lines + stream.d * stream.width
-    cdef double residual, part = recent(stream.offset_memory, offset[0] + s, s)
+    cdef double residual = 1, part = recent(stream.offset_memory, offset[0] + s, s)
     cdef Slopes out
     for c in range(K):
         if stream.fit_intercept:
@@ -239,10 +239,10 @@ cdef inline inlined_void judge(
             # A regression's unit of length is the recent size of its residuals.
             residual = sqrt((y[c] - row.m[c]) * (y[c] - row.m[c]) + row.variance[c])
             stream.scales[c] += part * (max(residual, stream.parameter) - stream.scales[c])
-        if stream.scales[c] > 0:
+        if residual > 0:
             out = expected(stream, row.m[c], row.variance[c], y[c], stream.scales[c])
             stream.reaches[c] += part * (s * row.reach[c] / stream.scales[c] - stream.reaches[c])
-        else:  # every target so far was met exactly
+        else:  # A target met exactly, as the first is by the offset that it starts: no step, no curvature.
             out.dm = out.dv = out.gamma = out.bend = 0
         # Scores that tremble would round off the loss: the farther steps reach, the shorter they become.
         # But where they reach far because all is new, there is more to learn than to lose.
@@ -259,7 +259,7 @@ cdef inline inlined_void step(
     const Py_ssize_t K,
 ) noexcept nogil:
     """Every feature of the row: its curvature, its weight, its average."""
-    cdef Py_ssize_t e, c
+    cdef Py_ssize_t e, c, size = row.size if row.slopes[0].gamma > 0 else 0
     # Copies, which the compiler knows that no store below can change.
     cdef double growth = 1 - stream.decay, memory = stream.memory, base = stream.ridge
     cdef double x, v, w, g, p, n, f, both, each, ridge, share, part, shrink, kappa
@@ -267,7 +267,7 @@ cdef inline inlined_void step(
     cdef double* cell
     cdef double* sums
     cdef Slopes slopes = row.slopes[0]
-    for e in range(row.size):
+    for e in range(size):
         line, x, v = stream.lines + row.j[e] * stream.width, row.x[e], row.v[e]
         n = line[0] + s
         both = 1 / (n * (n + memory * s))  # one division for two: they are what takes time

@@ -151,7 +151,8 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         """Put the fitted attributes back as they were if anything, Ctrl-C included, breaks the fit."""
 
         def fitted() -> dict[str, Any]:
-            return {name: value for name, value in vars(self).items() if name.endswith("_")}
+            private = "_stream", "_centre"
+            return {name: v for name, v in vars(self).items() if name.endswith("_") or name in private}
 
         before = fitted()
         try:

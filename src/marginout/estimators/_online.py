@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
-from marginout._validation import check_features, check_flag, check_real, check_sample_weight
+from marginout._validation import LARGEST, check_features, check_flag, check_real, check_sample_weight
 from marginout.estimators._base import DropoutClassifier, DropoutLinearModel, DropoutRegressor, check_targets
 from marginout.solvers.online import Stream
 
@@ -27,6 +26,12 @@ class Online(DropoutLinearModel):
 
         Sets: known, coef_, intercept_, n_iter_. Nothing fails once the stream has moved.
         """
+        used = weights[weights > 0]
+        if len(used) and not 1 / LARGEST <= used.min() <= used.max() <= LARGEST:
+            raise ValueError(
+                f"sample_weight, times class_weight, reaches from {used.min():g} to {used.max():g}: in a "
+                f"stream, weights must be 0, or from {1 / LARGEST:g} to {LARGEST:g}. Change C instead."
+            )
         noise = self._noise()
         C = check_real("C", self.C, above=0)
         fit_intercept = check_flag("fit_intercept", self.fit_intercept)
@@ -47,13 +52,10 @@ class Online(DropoutLinearModel):
             for name in "objective_", "optimality_gap_", "objective_history_":
                 self.__dict__.pop(name, None)  # of a fit before
             self._stream = stream
-        # Additive noise moves all weights with every example; otherwise those that were not met stay.
-        few = sp.issparse(X) and 2 * X.nnz < d and noise.moments(d).power != 0
-        features = np.unique(X.indices) if few else slice(None)
-        W, b = stream.solution(features, noise, C)
+        features, W, b = stream.solution(X, C)
         coef = np.atleast_2d(self.coef_)
         coef[:, features] = W.T
-        self.intercept_ = b - coef @ shift
+        self.intercept_ = b - coef @ shift if fit_intercept else np.zeros(K)
 
 
 class OnlineClassifier(Online, DropoutClassifier):

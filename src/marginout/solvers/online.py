@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from marginout._kernels import _online
 from marginout.losses import EpsilonInsensitive, Hinge, Logistic, LogisticGaussian, Loss, _kolmogorov_rule
-from marginout.noise import Noise
+from marginout.noise import Moments, Noise
 
 Array = NDArray[np.float64]
 
@@ -78,9 +78,18 @@ class Stream:
         #: Σ s·2φ_v, by which additive noise acts as a ridge; its variance of the scores; the loss's unit of
         #: length; how far an example's steps move its own score.
         self.sums = np.zeros((4, K))
-        moments = noise.moments(d)
-        if moments.power == 0:
-            self.sums[1] = moments.coefficient @ W**2
+        #: The C and the noise that the weights were last shown for.
+        self.shown: tuple[float, Noise] | None = None
+        self._go_on_under(noise)
+
+    def _go_on_under(self, noise: Noise) -> None:
+        """Take this noise for the examples to come. Its moments are kept: they are as long as W."""
+        W = self.lines[:-1, 2::4]
+        scale, coefficient, power, groups = noise.moments(len(W))
+        if np.all(scale == scale[0]) and np.all(coefficient == coefficient[0]):
+            scale, coefficient = scale[:1].copy(), coefficient[:1].copy()
+        self.noise, self.moments = noise, Moments(scale, coefficient, power, groups)
+        self.sums[1] = (coefficient[:, None] * W**2).sum(axis=0) if power == 0 else 0.0
 
     def learn(
         self, X: Any, noise: Noise, loss: Loss, Y: Array, weights: Array, C: float, offset: bool
@@ -89,8 +98,10 @@ class Stream:
         kind, parameter, scale = _code(loss)
         if scale:
             self.sums[2] = scale
-        factor, kappa, power, groups = noise.moments(X.shape[1])
-        uniform = bool(np.all(factor == factor[0]) and np.all(kappa == kappa[0]))
+        if noise != self.noise:
+            self._go_on_under(noise)
+        factor, kappa, power, groups = self.moments
+        uniform = len(factor) == len(kappa) == 1
         numbers = np.zeros(0, np.int32) if groups is None else groups.astype(np.int32)
         stream = (
             self.lines, self.sums, np.array(_kolmogorov_rule()), kind, parameter, 1.0 / C, offset,
@@ -100,18 +111,24 @@ class Stream:
             np.ascontiguousarray(Y), weights, stream, (factor, kappa, numbers, uniform, power),
             0 if groups is None else int(groups.max()) + 1,
         )  # fmt: skip
+        shown, self.shown = self.shown, None  # Ctrl-C comes after the kernel: the next call shows all then
         if sp.issparse(X):
             _online.csr_learn(X.data, X.indices, X.indptr, *rest)
         else:
             _online.dense_learn(X, *rest)
+        self.shown = shown
 
-    def solution(self, features: Any, noise: Noise, C: float) -> tuple[Array, Array]:
-        """Weights (len(features), K) of some features, and offsets (K,)."""
+    def solution(self, X: Any, C: float) -> tuple[Any, Array, Array]:
+        """The features whose weights have changed, now that X was learnt; their weights; all offsets."""
         d = len(self.lines) - 1
-        _, kappa, power, _ = noise.moments(d)
-        lines = self.lines[:d][features]
+        _, kappa, power, _ = self.moments
+        # Additive noise moves all weights with every example; otherwise those that were not met stay.
+        few = sp.issparse(X) and 2 * X.nnz < d and power != 0 and self.shown == (C, self.noise)
+        features = np.unique(X.indices) if few else slice(None)
+        lines, offset = self.lines[:d][features], self.lines[d]
         p = 1.0 / C + lines[:, 4::4]
         if power == 0:
-            p += kappa[features][:, None] * self.sums[0]
+            p += kappa[:, None] * self.sums[0]
         W = np.where(lines[:, :1] > 0, lines[:, :1] * lines[:, 3::4] / p, lines[:, 2::4])
-        return W, self.lines[d, 3::4].copy()
+        self.shown = C, self.noise
+        return features, W, np.where(offset[0] > 0, offset[3::4], offset[2::4])
