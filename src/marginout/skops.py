@@ -41,4 +41,4 @@ def trusted_types() -> list[str]:
         for kind in (getattr(module, name) for name in module.__all__)
         if inspect.isclass(kind) and issubclass(kind, base) and not inspect.isabstract(kind)
     )
-    return sorted(f"{kind.__module__}.{kind.__qualname__}" for kind in (*public, Stream))
+    return sorted(f"{kind.__module__}.{kind.__qualname__}" for kind in (*public, Stream, noise.Moments))
