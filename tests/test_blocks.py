@@ -1,5 +1,7 @@
 """Fits to blocks against fits to all examples at once; other tests compare those with a conic solver."""
 
+import bz2
+import gzip
 import os
 import subprocess
 import sys
@@ -232,3 +234,77 @@ def test_bad_models(tmp_path):
         blocks.fit(DropoutSVC(), parts, checkpoint=tmp_path / "junk")
     with pytest.raises(ValueError, match="does not exist"):
         blocks.fit(DropoutSVC(), parts, checkpoint=tmp_path / "no" / "file")
+
+
+@pytest.mark.parametrize("size", [1, 50, 1000, 2**26])
+@pytest.mark.parametrize("suffix", ["", ".gz", ".bz2"])
+def test_svmlight_blocks_hold_every_line_once(tmp_path, suffix, size):
+    """Blocks shorter than a line, and files whose size is not that of their text."""
+    dump_svmlight_file(X[:40], DIGITS[:40], str(tmp_path / "a"), zero_based=False, comment="some digits")
+    text = (tmp_path / "a").read_bytes().rstrip(b"\n")
+    packed = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress}[suffix](text)
+    (tmp_path / f"b{suffix}").write_bytes(packed)
+    parts = list(blocks.read_svmlight(tmp_path / f"b{suffix}", 64, block_bytes=size))
+    assert_allclose(sp.vstack([part for part, _ in parts]).toarray(), X[:40])
+    assert np.concatenate([y for _, y in parts]).tolist() == DIGITS[:40].tolist()
+
+
+def test_one_path_will_do_and_other_formats_are_refused(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, X=X, y=DIGITS)
+    assert_allclose(next(blocks.read_npz(str(path)))[0], X)
+    csc = sp.csc_array(X[:64])
+    np.savez(
+        path, data=csc.data, indices=csc.indices, indptr=csc.indptr, shape=csc.shape, format=b"csc", y=DIGITS
+    )
+    with pytest.raises(ValueError, match="another format than CSR"):
+        next(blocks.read_npz([path]))
+
+
+def checkpointed(path, W, b):
+    np.savez(path, W=W, b=b, classes=np.array(["0", "1"]))
+    return path
+
+
+def test_an_offset_of_a_checkpoint_is_not_kept_where_none_is_fitted(tmp_path):
+    model = DropoutSVC(noise=0.3, fit_intercept=False, tol=1e-13, max_iter=3000)
+    path = checkpointed(tmp_path / "fit.npz", np.ones((64, 1)), np.ones(1))
+    fitted = blocks.fit(clone(model), cut(X, DIGITS % 2, 200), checkpoint=path)
+    assert fitted.intercept_ == 0.0
+    assert_same(fitted, clone(model).fit(X, DIGITS % 2, WEIGHTS))
+
+
+def test_bad_checkpoints(tmp_path):
+    path = tmp_path / "fit.npz"
+    bad = [
+        (np.full((64, 1), np.nan), np.zeros(1)),
+        (np.zeros(64), np.zeros(1)),
+        (np.zeros((64, 1)), np.zeros(3)),
+    ]
+    for W, b in bad:
+        with pytest.raises(ValueError, match="is no checkpoint"):
+            blocks.fit(DropoutSVC(), cut(X, DIGITS % 2), checkpoint=checkpointed(path, W, b))
+    np.save(tmp_path / "array.npy", X)
+    for content in (b"", (tmp_path / "array.npy").read_bytes()):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="is no checkpoint"):
+            blocks.fit(DropoutSVC(), cut(X, DIGITS % 2), checkpoint=path)
+
+
+def test_a_checkpoint_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    model = DropoutSVC()
+    with pytest.raises(OSError, match="No space left"):
+        blocks.fit(model, cut(X, DIGITS % 2), scratch=tmp_path, checkpoint=tmp_path / "fit.npz")
+    assert not list(tmp_path.iterdir())
+    assert not hasattr(model, "coef_")
+
+
+def test_weights_and_labels_of_all_blocks():
+    with pytest.raises(ValueError, match="zero for every example"):
+        blocks.fit(DropoutSVR(), cut(X, DIGITS, 100, weights=np.zeros(300)))
+    with pytest.raises(TypeError, match="labels of several types"):
+        blocks.fit(DropoutSVC(), [(X, DIGITS), (X, DIGITS.astype(str))])

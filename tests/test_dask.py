@@ -361,6 +361,23 @@ def test_warnings_point_at_the_call(client):
     assert {warning.filename for warning in caught} == {__file__}
 
 
+def test_the_score_of_a_regression_is_that_of_scikit_learn(client):
+    """Targets far from zero, and constant ones."""
+    rows = [slice(0, 250), slice(250, 400)]
+    blocks = [delayed(X[part]) for part in rows]
+    model = DropoutSVR(noise=0.1).fit(X, DIGITS + 1e9)
+    for y in (DIGITS + 1e9, np.full(400, 3.0)):
+        lazy = model.score(
+            blocks, [delayed(y[part]) for part in rows], [delayed(WEIGHTS[part]) for part in rows]
+        )
+        assert_allclose(lazy.compute(), model.score(X, y, WEIGHTS), rtol=1e-6)
+
+
+def test_arrays_have_no_checkpoints(tmp_path):
+    with pytest.raises(ValueError, match="needs X in blocks"):
+        DropoutSVC().fit(X, DIGITS, checkpoint=tmp_path / "fit.npz")
+
+
 def die(block):
     os._exit(1)
 

@@ -49,6 +49,7 @@ class Summary(NamedTuple):
 
     n: int
     nnz: int
+    weight: float
     d: int
     names: tuple[str, ...] | None
     #: The weight of every class; or, of a regression, none.
@@ -110,7 +111,9 @@ def prepare(
         raise type(error)(f"block {number}: {error}") from error
     nnz, names = X.nnz if sp.issparse(X) else X.size, getattr(own, "feature_names_in_", None)
     names = None if names is None else tuple(names)
-    return Block(X, y, weights), Summary(len(y), nnz, X.shape[1], names, classes, targets, size_of(X))
+    weight = float(weights.sum())
+    summary = Summary(len(y), nnz, weight, X.shape[1], names, classes, targets, size_of(X))
+    return Block(X, y, weights), summary
 
 
 def size_of(X: Any) -> int:
@@ -150,10 +153,13 @@ def merge(summaries: Iterable[Summary | None]) -> Summary:
         total = total._replace(
             n=total.n + other.n,
             nnz=total.nnz + other.nnz,
+            weight=total.weight + other.weight,
             nbytes=total.nbytes + other.nbytes,
             classes=classes,
             targets=(min(low, other_low), max(high, other_high), middle + other_middle),
         )
+    if total.weight == 0:
+        raise ValueError("sample_weight is zero for every example: at least one must be positive.")
     return total
 
 
@@ -174,7 +180,7 @@ def plan_fit(model: Any, total: Summary) -> Plan:
         low, high, middle = total.targets
         model._centre = centre = middle / total.n if fit_intercept else 0.0
         return Plan(noise, model._loss(np.array([[low], [high]])), fit_intercept, C, centre, None, None)
-    classes = np.array(sorted(total.classes))
+    classes = _sorted(total.classes)
     counts = np.array([total.classes[label] for label in classes.tolist()])
     if np.count_nonzero(counts) < 2:
         raise ValueError(
@@ -186,6 +192,15 @@ def plan_fit(model: Any, total: Summary) -> Plan:
     weights = model._class_weights(classes, labels, _signs(labels, len(classes)), counts)
     table = weights / np.where(counts > 0, counts, 1.0)[:, None]
     return Plan(noise, model._loss(np.zeros((1, 1))), fit_intercept, C, 0.0, classes, table)
+
+
+def _sorted(labels: Iterable[Any]) -> NDArray[Any]:
+    try:
+        return np.array(sorted(labels))
+    except TypeError as error:
+        raise TypeError(
+            f"y has labels of several types in different blocks ({error}): make them of one."
+        ) from error
 
 
 def _signs(labels: NDArray[np.intp], count: int) -> Array:
@@ -233,5 +248,7 @@ def minimize(
     path = Path(checkpoint)
     monitor = _checkpoint.Writer(path, check_count("every", every, 1), plan.classes)
     begin = _checkpoint.read(path, shape, plan.classes)
+    if begin is not None and not plan.fit_intercept:
+        begin = begin[0], np.zeros(K)
     model._run(objective, shape, data, known, start, monitor, begin, frames=FRAMES)
     path.unlink(missing_ok=True)

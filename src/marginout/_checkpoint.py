@@ -1,7 +1,8 @@
 """Where a fit stands, on disk: weights, offsets, iteration and objective.
 
 F is convex: from any start the same optimum is reached. So a checkpoint needs no more than to fit
-in its shape and its classes, and one of another C or noise is as good a start as any.
+in its shape and its classes, and one of another C or noise is as good a start as any. (An offset that is
+not fitted starts, and ends, at zero.)
 """
 
 from __future__ import annotations
@@ -32,13 +33,16 @@ class Writer:
         if iteration % self._every == 0:
             W, b = solution()
             fresh = self._path.with_name(f"{self._path.name}.{os.getpid()}")
-            with open(fresh, "wb") as file:
-                np.savez(
-                    file, W=W, b=b, iteration=iteration, objective=value, classes=self._classes.astype(str)
-                )
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(fresh, self._path)
+            classes = self._classes.astype(str)
+            try:
+                with open(fresh, "wb") as file:
+                    np.savez(file, W=W, b=b, iteration=iteration, objective=value, classes=classes)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(fresh, self._path)
+            except BaseException:  # a full disk, Ctrl-C
+                fresh.unlink(missing_ok=True)
+                raise
         return False
 
 
@@ -49,7 +53,9 @@ def read(path: Path, shape: tuple[int, int], classes: NDArray[Any] | None) -> tu
     try:
         with np.load(path, allow_pickle=False) as saved:
             W, b, known = saved["W"], saved["b"], saved["classes"]
-    except (BadZipFile, KeyError, OSError, ValueError) as error:
+            if W.ndim != 2 or b.shape != W.shape[1:] or not (np.isfinite(W).all() and np.isfinite(b).all()):
+                raise ValueError("W and b must be finite, (d, K) and (K,).")
+    except (BadZipFile, EOFError, KeyError, OSError, TypeError, ValueError) as error:
         raise ValueError(f"checkpoint={str(path)!r} is no checkpoint: name another file.") from error
     wanted = np.zeros(0).astype(str) if classes is None else classes.astype(str)
     if W.shape != shape or not np.array_equal(known, wanted):

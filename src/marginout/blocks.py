@@ -10,9 +10,12 @@ per example and class.
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import os
 from collections.abc import Iterable, Iterator
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -44,6 +47,8 @@ __all__ = ["fit", "read_npz", "read_parquet", "read_svmlight"]
 BLOCK_BYTES = 2**26
 #: Rows of a table that make a block.
 BLOCK_ROWS = 100_000
+#: What opens a text file, by the end of its name.
+OPEN: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
 def fit(
@@ -159,31 +164,42 @@ def read_svmlight(
     Parameters
     ----------
     path : path
+        Compressed if it ends in .gz or .bz2.
     n_features : int
     zero_based : bool, default=False
         Whether the first feature is number 0 in the file, not 1.
     block_bytes : int, default=2**26
-        Bytes of the file that make a block.
+        Bytes of text that make a block, up to the end of a line.
     """
     block_bytes = check_count("block_bytes", block_bytes, 1)
-    for offset in range(0, os.path.getsize(path), block_bytes):
-        X, y = load_svmlight_file(
-            os.fspath(path), n_features=n_features, zero_based=zero_based, offset=offset, length=block_bytes
-        )
-        if len(y):
-            yield X, y
+    with OPEN.get(Path(path).suffix, open)(path, "rb") as file:
+        while text := file.read(block_bytes) + file.readline():
+            X, y = load_svmlight_file(BytesIO(text), n_features=n_features, zero_based=zero_based)
+            if len(y):
+                yield X, y
 
 
-def read_npz(paths: Iterable[str | os.PathLike[str]]) -> Iterator[tuple[Any, ...]]:
-    """Blocks (X, y) or (X, y, sample_weight) of .npz files, one each.
+Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+
+
+def _each(paths: Paths) -> Iterable[str | os.PathLike[str]]:
+    return [paths] if isinstance(paths, (str, os.PathLike)) else paths
+
+
+def read_npz(paths: Paths) -> Iterator[tuple[Any, ...]]:
+    """Blocks (X, y) or (X, y, sample_weight) of .npz files (a path, or several), one each.
 
     A file holds `y`, perhaps `sample_weight`, and either `X` or the parts of a CSR matrix that
     `scipy.sparse.save_npz` writes: `data`, `indices`, `indptr`, `shape`.
     """
-    for path in paths:
+    for path in _each(paths):
         with np.load(path, allow_pickle=False) as file:
             if "X" in file:
                 X = file["X"]
+            elif "format" in file and file["format"].item() not in (b"csr", "csr"):
+                raise ValueError(
+                    f"{os.fspath(path)!r} holds a matrix in another format than CSR: use X.tocsr()."
+                )
             elif {"data", "indices", "indptr", "shape"} <= set(file):
                 X = sp.csr_array((file["data"], file["indices"], file["indptr"]), shape=tuple(file["shape"]))
             else:
@@ -192,7 +208,7 @@ def read_npz(paths: Iterable[str | os.PathLike[str]]) -> Iterator[tuple[Any, ...
 
 
 def read_parquet(
-    paths: Iterable[str | os.PathLike[str]],
+    paths: Paths,
     target: str,
     *,
     sample_weight: str | None = None,
@@ -202,7 +218,7 @@ def read_parquet(
 
     Parameters
     ----------
-    paths : iterable of paths
+    paths : path, or iterable of paths
     target : str
         The column of labels or targets.
     sample_weight : str, default=None
@@ -216,7 +232,7 @@ def read_parquet(
     except ImportError as error:
         raise ImportError("read_parquet needs pyarrow and pandas: pip install pyarrow pandas") from error
     special = [target] if sample_weight is None else [target, sample_weight]
-    for path in paths:
+    for path in _each(paths):
         with ParquetFile(os.fspath(path)) as file:
             for batch in file.iter_batches(batch_size=check_count("block_rows", block_rows, 1)):
                 table = batch.to_pandas()

@@ -145,6 +145,11 @@ class DaskModel:
         self : object
         """
         if not _is_distributed(X):
+            if checkpoint is not None:
+                raise ValueError(
+                    f"checkpoint={os.fspath(checkpoint)!r} needs X in blocks, but it is of type "
+                    f"{type(X).__name__}: leave it None, or use marginout.blocks.fit."
+                )
             return super().fit(X, y, sample_weight)  # type: ignore[misc, no-any-return]
         check_model(self)
         with self._untouched_on_failure():  # type: ignore[attr-defined]
@@ -276,32 +281,52 @@ class DropoutSVR(DaskModel, LocalSVR):
         """The coefficient of determination R², lazily for Dask collections."""
         if not _is_distributed(X):
             return super().score(X, y, sample_weight)
-        sums = _summed(_squares, self, X, y, sample_weight)
-        weight, first, second, residual = (sums[i] for i in range(4))
-        return 1.0 - residual / (second - first * first / weight)
+        check_is_fitted(self)
+        totals = _summed(_totals, [], X, y, sample_weight)
+        mean = totals[1] / totals[0]
+        return delayed(_r2)(_summed(_squares, [self, mean], X, y, sample_weight))
 
 
 def _accuracy(model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
-    sums = _summed(_hits, model, X, y, sample_weight)
+    check_is_fitted(model)
+    sums = _summed(_hits, [model], X, y, sample_weight)
     return sums[0] / sums[1]
 
 
-def _summed(count: Any, model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
-    """Σ count(model, X, y, sample_weight) over the blocks, lazily."""
-    carried, parts = delayed(model), zip(*_aligned(X, y, sample_weight), strict=True)
-    return delayed(add_up)([delayed(count)(carried, *part) for part in parts])
+def _summed(count: Any, shared: list[Any], X: Any, y: Any, sample_weight: Any) -> Any:
+    """Σ count(*shared, X, y, sample_weight) over the blocks, lazily."""
+    carried, parts = [delayed(arg) for arg in shared], zip(*_aligned(X, y, sample_weight), strict=True)
+    return delayed(add_up)([delayed(count)(*carried, *part) for part in parts])
 
 
 def _hits(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Array:
     """Σ s·[predicted right], Σ s."""
-    weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
-    right = _call(model, "predict", X, np.empty(0)) == np.asarray(y)
+    y, weights = _paired(y, sample_weight)
+    right = _call(model, "predict", X, np.empty(0)) == y
     return np.array([weights @ right, weights.sum()])
 
 
-def _squares(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Array:
-    """Σ s, Σ s·y, Σ s·y², Σ s·(y − predicted)²."""
-    weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
-    y = np.asarray(y, dtype=np.float64)
+def _totals(X: Any, y: Any, sample_weight: Any = None) -> Array:
+    """Σ s, Σ s·y."""
+    y, weights = _paired(y, sample_weight)
+    return np.array([weights.sum(), weights @ y])
+
+
+def _squares(model: Any, mean: float, X: Any, y: Any, sample_weight: Any = None) -> Array:
+    """Σ s·(y − mean)², Σ s·(y − predicted)²: y = 1e9 ± 1 leaves nothing of Σ s·y² − (Σ s·y)²/Σ s."""
+    y, weights = _paired(y, sample_weight)
     residual = y - _call(model, "predict", X, np.empty(0))
-    return np.array([weights.sum(), weights @ y, weights @ y**2, weights @ residual**2])
+    return np.array([weights @ (y - mean) ** 2, weights @ residual**2])
+
+
+def _paired(y: Any, sample_weight: Any) -> tuple[NDArray[Any], Array]:
+    y = np.asarray(y)
+    return y, np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
+
+
+def _r2(squares: Array) -> float:
+    """1 − residual / spread; of constant targets 1 if they are met and 0 if not, as in scikit-learn."""
+    spread, residual = squares
+    if spread == 0:
+        return float(residual == 0)
+    return float(1.0 - residual / spread)
