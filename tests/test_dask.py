@@ -373,6 +373,17 @@ def test_the_score_of_a_regression_is_that_of_scikit_learn(client):
         assert_allclose(lazy.compute(), model.score(X, y, WEIGHTS), rtol=1e-6)
 
 
+def test_a_later_fit_does_not_change_what_was_asked_before():
+    y = DIGITS % 2
+    model = DropoutSVC(noise=0.3).fit(X, y)
+    table, labels = da.from_array(X, chunks=(200, 64)), da.from_array(y, chunks=200)
+    predicted, score, before = model.predict(table), model.score(table, labels), model.predict(X)
+    model.fit(X, 1 - y)
+    with dask.config.set(scheduler="threads"):
+        assert predicted.compute().tolist() == before.tolist()
+        assert score.compute() == np.mean(before == y)
+
+
 def test_arrays_have_no_checkpoints(tmp_path):
     with pytest.raises(ValueError, match="needs X in blocks"):
         DropoutSVC().fit(X, DIGITS, checkpoint=tmp_path / "fit.npz")

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from copy import copy
 from typing import Any, Self
 from uuid import uuid4
 
@@ -201,7 +202,8 @@ class DaskModel:
         )
         shape = () if width is None else (width,)
         sizes = X.chunks[0] if isinstance(X, da.Array) else (np.nan,) * len(parts)
-        model, call, nothing = delayed(self), delayed(_call), np.empty((0, *shape), dtype)
+        # A copy: a later fit must not change what was asked of this one.
+        model, call, nothing = delayed(copy(self)), delayed(_call), np.empty((0, *shape), dtype)
         blocks = [
             da.from_delayed(call(model, name, part, nothing), (size, *shape), dtype)
             for part, size in zip(parts, sizes, strict=True)
@@ -295,7 +297,7 @@ def _accuracy(model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
 
 def _summed(count: Any, shared: list[Any], X: Any, y: Any, sample_weight: Any) -> Any:
     """Σ count(*shared, X, y, sample_weight) over the blocks, lazily."""
-    carried, parts = [delayed(arg) for arg in shared], zip(*_aligned(X, y, sample_weight), strict=True)
+    carried, parts = [delayed(copy(arg)) for arg in shared], zip(*_aligned(X, y, sample_weight), strict=True)
     return delayed(add_up)([delayed(count)(*carried, *part) for part in parts])
 
 
