@@ -232,8 +232,15 @@ def test_bad_models(tmp_path):
     (tmp_path / "junk").write_text("junk")
     with pytest.raises(ValueError, match="is no checkpoint"):
         blocks.fit(DropoutSVC(), parts, checkpoint=tmp_path / "junk")
-    with pytest.raises(ValueError, match="does not exist"):
-        blocks.fit(DropoutSVC(), parts, checkpoint=tmp_path / "no" / "file")
+    # Before any block is read:
+    for model, options, message in (
+        (DropoutSVC(), {"checkpoint": tmp_path / "no" / "file"}, "does not exist"),
+        (DropoutSVC(), {"scratch": tmp_path / "no"}, "scratch=.* is no folder: make it"),
+        (DropoutSVC(), {"every": 0}, "every=0"),
+        (DropoutSVC(-1.0), {}, r"C=-1\.0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            blocks.fit(model, iter(lambda: pytest.fail("a block was read"), None), **options)
 
 
 @pytest.mark.parametrize("size", [1, 50, 1000, 2**26])

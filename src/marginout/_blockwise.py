@@ -72,8 +72,8 @@ class Plan(NamedTuple):
     table: Array | None
 
 
-def check_model(model: Any) -> None:
-    """Refuse what blocks cannot do, before any of them is read."""
+def check_fit(model: Any, checkpoint: str | os.PathLike[str] | None, every: int) -> None:
+    """Refuse what cannot be done, before any block is read."""
     if not isinstance(model, LINEAR) or isinstance(model, Search):
         raise TypeError(
             f"{type(model).__name__} cannot be fitted to blocks: choose DropoutSVC, "
@@ -84,6 +84,12 @@ def check_model(model: Any) -> None:
             f"solver={model.solver!r} needs all examples in one place: for blocks it must be 'auto', 'ncg' "
             "or 'lbfgs'."
         )
+    check_real("C", model.C, above=0)
+    check_real("tol", model.tol, above=0)
+    check_count("max_iter", model.max_iter, 1)
+    check_count("every", every, 1)
+    if checkpoint is not None:
+        _checkpoint.check_folder(Path(checkpoint))
 
 
 def prepare(
@@ -246,7 +252,7 @@ def minimize(
         model._run(objective, shape, data, known, start, frames=FRAMES)
         return
     path = Path(checkpoint)
-    monitor = _checkpoint.Writer(path, check_count("every", every, 1), plan.classes)
+    monitor = _checkpoint.Writer(path, every, plan.classes)
     begin = _checkpoint.read(path, shape, plan.classes)
     if begin is not None and not plan.fit_intercept:
         begin = begin[0], np.zeros(K)

@@ -20,12 +20,16 @@ from marginout.solvers import Solution
 Array = NDArray[np.float64]
 
 
+def check_folder(path: Path) -> None:
+    """Refuse a path that nothing can be written to."""
+    if not path.parent.is_dir():
+        raise ValueError(f"checkpoint={str(path)!r}: the folder {str(path.parent)!r} does not exist.")
+
+
 class Writer:
     """A solver's monitor that writes every few iterations, in one piece or not at all."""
 
     def __init__(self, path: Path, every: int, classes: NDArray[Any] | None) -> None:
-        if not path.parent.is_dir():
-            raise ValueError(f"checkpoint={str(path)!r}: the folder {str(path.parent)!r} does not exist.")
         self._path, self._every = path, every
         self._classes = np.zeros(0) if classes is None else classes
 

@@ -29,7 +29,7 @@ from marginout._blockwise import (
     Block,
     Plan,
     block_objective,
-    check_model,
+    check_fit,
     merge,
     minimize,
     plan_fit,
@@ -96,7 +96,9 @@ def fit(
     >>> blocks.fit(DropoutSVC(), parts).coef_.shape
     (1, 30)
     """
-    check_model(estimator)
+    check_fit(estimator, checkpoint, every)
+    if scratch is not None and not Path(scratch).is_dir():
+        raise ValueError(f"scratch={os.fspath(scratch)!r} is no folder: make it, or name another.")
     on_disk = check_option("storage", storage, ["disk", "memory"]) == "disk"
     with TemporaryDirectory(prefix="marginout-", dir=scratch) as folder, estimator._untouched_on_failure():
         disk = OnDisk(Path(folder))

@@ -33,7 +33,7 @@ from marginout._blockwise import (
     Plan,
     Summary,
     block_objective,
-    check_model,
+    check_fit,
     merge,
     minimize,
     plan_fit,
@@ -152,7 +152,7 @@ class DaskModel:
                     f"{type(X).__name__}: leave it None, or use marginout.blocks.fit."
                 )
             return super().fit(X, y, sample_weight)  # type: ignore[misc, no-any-return]
-        check_model(self)
+        check_fit(self, checkpoint, every)
         with self._untouched_on_failure():  # type: ignore[attr-defined]
             parts = _aligned(X, y, sample_weight)
             cluster = Cluster(_client(), len(parts[0]))
