@@ -28,6 +28,7 @@ from dask import delayed  # noqa: E402
 from dask.sizeof import sizeof  # noqa: E402
 from distributed.cli import dask_worker  # noqa: E402
 
+from marginout import _cluster  # noqa: E402
 from marginout.dask import DropoutLogisticRegression, DropoutSVC, DropoutSVR  # noqa: E402
 from marginout.noise import Deletion  # noqa: E402
 
@@ -359,6 +360,12 @@ def test_warnings_point_at_the_call(client):
     assert "Rechunk to blocks of 64 MB" in str(small.message)
     assert len(late) == 3
     assert {warning.filename for warning in caught} == {__file__}
+
+
+def test_a_cluster_without_workers_is_not_waited_for_for_ever(monkeypatch):
+    monkeypatch.setattr(_cluster, "PATIENCE", 0.2)
+    with running(0), pytest.raises(RuntimeError, match=r"has had no worker for 1 s.*more of it"):
+        DropoutSVC().fit([delayed(X)], [delayed(DIGITS)])
 
 
 def test_the_score_of_a_regression_is_that_of_scikit_learn(client):

@@ -23,6 +23,8 @@ from marginout._sum import Handles, Task
 FAN_IN = 8
 #: Bytes from which on an argument travels once to every worker, by one more hop, not with every task.
 HEAVY = 2**18
+#: Seconds between two looks at whether there is a worker at all, and how many looks in vain are enough.
+PATIENCE, LOOKS = 60.0, 5
 #: By how much a worker's share of the work may exceed the average before a block is moved.
 SLACK = 0.1
 
@@ -63,7 +65,8 @@ class Cluster:
 
         If a worker dies its blocks go elsewhere. Sums start where their terms are.
         """
-        wait(blocks)
+        with _explained(blocks):
+            self._await(blocks)
         self.results([block for block in blocks if block.status != "finished"])
         homes = self._shared_out(blocks, work)
         order = sorted(range(len(blocks)), key=lambda i: str(homes[i]))
@@ -108,13 +111,31 @@ class Cluster:
     def results(self, futures: Sequence[Any]) -> list[Any]:
         """What futures hold."""
         with _explained(futures):
+            self._await(futures)
             return list(self.client.gather(list(futures)))
+
+    def _await(self, futures: Sequence[Any]) -> None:
+        """Wait for futures, but not for ever where nobody is left to compute them."""
+        alone = 0
+        while futures and alone < LOOKS:
+            try:
+                wait(list(futures), timeout=PATIENCE)
+                return
+            except TimeoutError:
+                alone = 0 if self.client.nthreads() else alone + 1
+        if futures:
+            raise RuntimeError(
+                f"The cluster has had no worker for {PATIENCE * LOOKS:g} s. If they died for want of memory, "
+                "start workers with more of it, or use smaller blocks, for instance X.rechunk({0: rows})."
+            )
 
     def _carried(self, arg: Any) -> Any:
         if not isinstance(arg, np.ndarray) or arg.nbytes <= HEAVY:
             return arg
-        if self._last[0] is not arg:  # the weights of a point are asked for twice
-            self._last = arg, self._named("carry", _same, [arg])[0]
+        if self._last[0] is None or not np.array_equal(self._last[0], arg):
+            # A copy: solvers change vectors in place. The weights of a point are asked for twice.
+            sent = arg.copy()
+            self._last = sent, self._named("carry", _same, [sent])[0]
         return self._last[1]
 
     def _named(self, name: str, function: Any, *iterables: Any) -> list[Any]:
