@@ -7,11 +7,29 @@ from typing import Any
 
 import numpy as np
 
+from marginout import LatentDropoutSVC
 from reproduction import figures
 from reproduction.cells import Result, Settings
+from reproduction.data import Problem
 from reproduction.writing import Check, NotRunError, Results, check
 
 POSITIVE, NEUTRAL, NEGATIVE = "positive", "neutral", "negative"
+
+
+def fitted_units(problem: Problem, own: int, pictures: Any, settings: Settings) -> Result:
+    """A model of one class against the rest: its test score, its weights, and some of its units."""
+    model = LatentDropoutSVC(
+        settings["K"],
+        settings["C"],
+        noise=settings["rate"],
+        random_state=settings["seed"],
+        max_iter=settings["max_iter"],
+    ).fit(problem.X, problem.y == own)
+    return {
+        "test_score": float(model.score(problem.X_test, problem.y_test == own)),
+        "weights": [round(float(w), 4) for w in sorted(model.coef_[0], reverse=True)],
+        "units": extremes(model, problem.X_test, problem.y_test, pictures, settings),
+    }
 
 
 def extremes(model: Any, X: Any, y: Any, pictures: Any, settings: Settings) -> list[Result]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from marginout import LatentDropoutSVC
 from reproduction import images
 from reproduction.cells import Experiment, Result, Settings
-from reproduction.units import extremes, judge, portraits
+from reproduction.units import fitted_units, judge, portraits
 from reproduction.writing import Results, Section
 
 SMALL, FULL = images.FILES
@@ -24,18 +23,7 @@ def measure(settings: Settings) -> Result:
     learning = (settings["words"], settings["patches"], settings["seed"])
     problem = images.visual_words(settings["data"], settings["rows"], *learning)
     pictures = images.load(settings["data"], settings["rows"]).X_test
-    model = LatentDropoutSVC(
-        settings["K"],
-        settings["C"],
-        noise=settings["rate"],
-        random_state=settings["seed"],
-        max_iter=settings["max_iter"],
-    ).fit(problem.X, problem.y == settings["class"])
-    return {
-        "test_score": float(model.score(problem.X_test, problem.y_test == settings["class"])),
-        "weights": [round(float(w), 4) for w in sorted(model.coef_[0], reverse=True)],
-        "units": extremes(model, problem.X_test, problem.y_test, pictures, settings),
-    }
+    return fitted_units(problem, settings["class"], pictures, settings)
 
 
 def section(results: Results) -> Section:

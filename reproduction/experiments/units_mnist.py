@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from marginout import LatentDropoutSVC
 from reproduction import data
 from reproduction.cells import Experiment, Result, Settings
-from reproduction.units import extremes, judge, portraits
+from reproduction.units import fitted_units, judge, portraits
 from reproduction.writing import Results, Section
 
 DIGITS = "0123456789"
@@ -18,19 +17,8 @@ def cells(quick: bool) -> list[Settings]:
 
 def measure(settings: Settings) -> Result:
     problem = data.mnist().thin(settings["rows"])
-    model = LatentDropoutSVC(
-        settings["K"],
-        settings["C"],
-        noise=settings["rate"],
-        random_state=settings["seed"],
-        max_iter=settings["max_iter"],
-    ).fit(problem.X, problem.y == settings["digit"])
     pictures = (255 * problem.X_test).round().astype("uint8").reshape(-1, 28, 28)
-    return {
-        "test_score": float(model.score(problem.X_test, problem.y_test == settings["digit"])),
-        "weights": [round(float(w), 4) for w in sorted(model.coef_[0], reverse=True)],
-        "units": extremes(model, problem.X_test, problem.y_test, pictures, settings),
-    }
+    return fitted_units(problem, settings["digit"], pictures, settings)
 
 
 def section(results: Results) -> Section:
