@@ -157,6 +157,28 @@ def test_counts_take_the_same_values_by_another_road():
         assert_allclose(quick.backward(W, R), plain.backward(W, R), rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
+def test_long_rows_and_extreme_rates(size):
+    """Products of hundreds of factors, some as small as a rate, do not leave the range of doubles."""
+    rng = np.random.default_rng(6)
+    data, labels = rng.normal(size=(20, 700)), np.arange(20) % 3
+    noise = Deletion(rng.choice([0.0, 1e-250, 1e-150, 1e-3, 0.5, 0.9, 1 - 1e-12], 700))
+    coding = Coding(labels, np.ones((3, 3)), True)
+    W, R = rng.normal(size=(700, 3)) * size, rng.random((20, 3))
+    cumulants = make_cumulants(data, noise, coding)
+    assert isinstance(cumulants, DeletionCumulants)
+    q = noise.rate[:, None]
+    G, Y = np.zeros_like(W), np.eye(3)[labels]
+    with np.errstate(divide="ignore"):
+        for x, r, own, found in zip(data, R, Y, cumulants.forward(W), strict=True):
+            z = x[:, None] * (W - (W @ own)[:, None])
+            log_mgfs = np.logaddexp(np.log(q), np.log1p(-q) + z)
+            assert_allclose(found, log_mgfs.sum(axis=0), rtol=1e-12, atol=1e-12 * np.abs(log_mgfs).sum())
+            slopes = x[:, None] * r * np.exp(np.log1p(-q) + z - log_mgfs)
+            G += slopes - slopes.sum(axis=1, keepdims=True) * own
+    assert_allclose(cumulants.backward(W, R), G, rtol=1e-10, atol=1e-11)
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 def test_passes_do_not_depend_on_threads(threads, monkeypatch):
     monkeypatch.setattr("marginout._mgf.worker_threads", lambda work: threads)

@@ -1,0 +1,117 @@
+/* The inner loops of _mgf.pyx: `size` entries x of a row, in `columns`, at K contrasts each. Loops over
+ * contrasts have no branches, so that they vectorise.
+ *
+ * contrasts        z = s x t
+ * exp_minus_abs    e = exp(-|z|) to (1 + |z|) 1e-16 of itself or so: 2^k times a polynomial. |z| is cut off at
+ *                  708, beyond which exp(-|z|) is no normal double. NaN stays NaN.
+ * add_log_mgfs     S += max(z, 0), product *= r: what the entries add to the log-MGFs of their row.
+ * add_slopes       G += their part of the derivative of sum_k R_k S_k in W. */
+#ifndef MARGINOUT_MGF_H
+#define MARGINOUT_MGF_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "_simd.h"
+
+typedef struct {
+  const double *rate, *factor; /* of every feature */
+  ptrdiff_t K;
+  int joint;
+  int silent;      /* all rates are 0 */
+  const double *a; /* (classes, K) */
+  const double *W; /* (features, K) */
+} Deletion;
+
+static cloned_void contrasts(
+    const Deletion *noise, ptrdiff_t c, const double *x, const int64_t *columns, ptrdiff_t size,
+    double *restrict z) {
+  const ptrdiff_t K = noise->K;
+  const double *a = noise->a + c * K;
+  for (ptrdiff_t j = 0; j < size; j++, z += K) {
+    const double *w = noise->W + columns[j] * K;
+    const double value = x[j] * noise->factor[columns[j]], own = noise->joint ? w[c] : 0;
+    for (ptrdiff_t k = 0; k < K; k++) z[k] = value * (a[k] * w[k] - own);
+  }
+}
+
+static cloned_void exp_minus_abs(const double *restrict z, double *restrict e, ptrdiff_t size) {
+  /* To a compiler that knew this number, values below it would be a case, a branch of its own. */
+  const volatile double least = -708.0;
+  const double floor = least;
+  for (ptrdiff_t i = 0; i < size; i++) {
+    double x = -fabs(z[i]);
+    x = x < floor ? floor : x;
+    int32_t k = (int32_t)(x * 1.4426950408889634 - 0.5); /* towards zero: rounded, as x <= 0 */
+    double r = x - k * 0.6931471805599453;
+    /* Taylor's series to r^13 / 13!, whose remainder is below 5e-18. */
+    double p = 1.0 / 6227020800.0;
+    p = p * r + 1.0 / 479001600.0;
+    p = p * r + 1.0 / 39916800.0;
+    p = p * r + 1.0 / 3628800.0;
+    p = p * r + 1.0 / 362880.0;
+    p = p * r + 1.0 / 40320.0;
+    p = p * r + 1.0 / 5040.0;
+    p = p * r + 1.0 / 720.0;
+    p = p * r + 1.0 / 120.0;
+    p = p * r + 1.0 / 24.0;
+    p = p * r + 1.0 / 6.0;
+    p = p * r + 0.5;
+    p = p * r + 1.0;
+    p = p * r + 1.0;
+    union {
+      int64_t bits;
+      double value;
+    } power = {(int64_t)(k + 1023) << 52};
+    e[i] = p * power.value;
+  }
+}
+
+/* r is min(q, 1 - q) or more, and so is a product of them: logarithms are taken before `least`, what the
+ * product cannot fall below, leaves the doubles' range. */
+static cloned_void add_log_mgfs(
+    const Deletion *noise, const int64_t *columns, ptrdiff_t size, const double *restrict z,
+    const double *restrict e, double *restrict product, double *least, double *restrict S) {
+  const ptrdiff_t K = noise->K;
+  for (ptrdiff_t j = 0; j < size; j++, z += K, e += K) {
+    const double q = noise->rate[columns[j]], p = 1 - q;
+    if (q == 0) {
+      for (ptrdiff_t k = 0; k < K; k++) S[k] += z[k];
+      continue;
+    }
+    *least *= q < p ? q : p;
+    if (*least < 1e-200) {
+      *least = q < p ? q : p;
+      for (ptrdiff_t k = 0; k < K; k++) {
+        S[k] += log(product[k]);
+        product[k] = 1;
+      }
+    }
+    for (ptrdiff_t k = 0; k < K; k++) {
+      S[k] += z[k] > 0 ? z[k] : 0;
+      product[k] *= z[k] > 0 ? q * e[k] + p : q + p * e[k];
+    }
+  }
+}
+
+static cloned_void add_slopes(
+    const Deletion *noise, ptrdiff_t c, const double *x, const int64_t *columns, ptrdiff_t size,
+    const double *restrict z, const double *restrict e, const double *restrict R, double *restrict G) {
+  const ptrdiff_t K = noise->K;
+  const double *a = noise->a + c * K;
+  for (ptrdiff_t j = 0; j < size; j++, z += K, e += K) {
+    const double q = noise->rate[columns[j]], p = 1 - q, value = x[j] * noise->factor[columns[j]] * p;
+    double *restrict g = G + columns[j] * K;
+    double own = 0;
+    for (ptrdiff_t k = 0; k < K; k++) {
+      const double up = z[k] > 0 ? 1 : e[k], down = z[k] > 0 ? e[k] : 1;
+      const double slope = value * R[k] * (q == 0 ? 1 : up / (q * down + p * up));
+      own += slope;
+      g[k] += a[k] * slope;
+    }
+    if (noise->joint) g[c] -= own;
+  }
+}
+
+#endif
