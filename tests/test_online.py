@@ -364,7 +364,7 @@ def test_the_spread_of_additive_noise_is_that_of_now(change):
     model = learn(DropoutSVC(C=0.1, noise=change[0]), X, y).set_params(noise=change[1])
     for _ in range(3):
         model.partial_fit(X, y)
-    spread = 2.0 * np.sum(model._stream.lines[:D, 2] ** 2) if change[0] == 0.1 else 0.0
+    spread = 2.0 * np.sum(model._stream.lines[:D, 6] ** 2) if change[0] == 0.1 else 0.0
     assert_allclose(model._stream.sums[1], spread, rtol=1e-9)
 
 

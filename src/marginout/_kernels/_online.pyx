@@ -2,10 +2,11 @@
 # cython: initializedcheck=False, freethreading_compatible=True
 """One pass over a stream, row by row: the steps of `solvers/online.py`, O(non-zeros) each.
 
-Every feature, and the offset as the last one, has a line of 2 + 4K numbers in `lines`:
+Every feature, and the offset as the last one, has a line of 2 + 5K numbers in `lines`:
 
-    n, f          the weight of the examples that held it, and its step's factor, about n**(1 - decay)
-    w, u, h, f/p  for each of K problems: weight, averaged n-th part of w·p, curvature, last step
+    n, f             the weight of the examples that held it, and its step's factor, about n**(1 - decay)
+    w, u, h, f/p, o  for each of K problems: weight, averaged n-th part of w·p, curvature, last step, and
+                     the outlook, the weight that losses are seen with
 
 where p = ridge + h is what h, the ridge and additive noise amount to. A row is first packed into
 (x, variance, line) of its non-zeros, so that dense rows and CSR rows take the very same steps.
@@ -48,7 +49,7 @@ cdef struct Stream:
     const double* nodes  # the mixture of the logistic loss under a normal score: 4k² and weights
     Py_ssize_t d, K, width, n_nodes
     int loss
-    double parameter, ridge, decay, calm, memory, offset_memory
+    double parameter, ridge, decay, calm, memory, offset_memory, blend
     bint fit_intercept
 
 cdef struct Noise:
@@ -193,8 +194,8 @@ cdef inline inlined_void measure(
         m = q = v = 0
         for e in range(row.size):
             line, x = stream.lines + row.j[e] * stream.width, row.x[e]
-            m += x * line[2]
-            v += row.v[e] * line[2] * line[2]
+            m += x * line[6]
+            v += row.v[e] * line[6] * line[6]
             q += x * x * line[5]
         row.m[0], row.reach[0] = m, q
         row.variance[0] += own * v
@@ -202,20 +203,20 @@ cdef inline inlined_void measure(
         for e in range(row.size):
             line, x = stream.lines + row.j[e] * stream.width, row.x[e]
             for c in range(K):
-                u = line[2 + 4 * c]
+                u = line[6 + 5 * c]
                 row.m[c] += x * u
                 row.variance[c] += own * row.v[e] * u * u
-                row.reach[c] += x * x * line[5 + 4 * c]
+                row.reach[c] += x * x * line[5 + 5 * c]
     if noise.groups == NULL:
         return
     for e in range(row.size):
         line, sums = stream.lines + row.j[e] * stream.width, row.sums + noise.groups[row.j[e]] * K
         for c in range(K):
-            sums[c] += row.x[e] * line[2 + 4 * c]
+            sums[c] += row.x[e] * line[6 + 5 * c]
     for e in range(row.size):
         line, sums = stream.lines + row.j[e] * stream.width, row.sums + noise.groups[row.j[e]] * K
         for c in range(K):  # κ·Σ_g s_g² is κ·Σ_e s_g·x·w
-            row.variance[c] += kappa_at(noise, row.j[e]) * row.x[e] * line[2 + 4 * c] * sums[c]
+            row.variance[c] += kappa_at(noise, row.j[e]) * row.x[e] * line[6 + 5 * c] * sums[c]
 
 
 cdef inline double recent(double memory, double n, double s) noexcept nogil:
@@ -230,11 +231,12 @@ cdef inline inlined_void judge(
     cdef Py_ssize_t c
     cdef double* offset = stream.lines + stream.d * stream.width
     cdef double residual = 1, part = recent(stream.offset_memory, offset[0] + s, s)
+    cdef double own = 1 - stream.blend  # what the outlook moves by when the weight makes a step
     cdef Slopes out
     for c in range(K):
         if stream.fit_intercept:
-            row.m[c] += offset[2 + 4 * c]
-            row.reach[c] += offset[5 + 4 * c]
+            row.m[c] += offset[6 + 5 * c]
+            row.reach[c] += offset[5 + 5 * c]
         if stream.loss - (stream.loss & 1) == TUBE:
             # A regression's unit of length is the recent size of its residuals.
             residual = sqrt((y[c] - row.m[c]) * (y[c] - row.m[c]) + row.variance[c])
@@ -247,7 +249,7 @@ cdef inline inlined_void judge(
         # Scores that tremble would round off the loss: the farther steps reach, the shorter they become.
         # But where they reach far because all is new, there is more to learn than to lose.
         out.pace = 1 / (1 + stream.calm * min(stream.reaches[c], 1))
-        out.dm *= s / (1 + s * out.gamma * out.pace * row.reach[c])
+        out.dm *= s / (1 + s * out.gamma * out.pace * own * row.reach[c])
         out.dv *= s
         out.gamma *= s
         out.bend *= s
@@ -261,7 +263,7 @@ cdef inline inlined_void step(
     """Every feature of the row: its curvature, its weight, its average."""
     cdef Py_ssize_t e, c, size = row.size if row.slopes[0].gamma > 0 else 0
     # Copies, which the compiler knows that no store below can change.
-    cdef double growth = 1 - stream.decay, memory = stream.memory, base = stream.ridge
+    cdef double growth = 1 - stream.decay, memory = stream.memory, base = stream.ridge, blend = stream.blend
     cdef double x, v, w, g, p, n, f, both, each, ridge, share, part, shrink, kappa
     cdef double* line
     cdef double* cell
@@ -277,7 +279,7 @@ cdef inline inlined_void step(
         f = line[1] * (1 + growth * share) if line[1] > 0 else 1
         line[0], line[1] = n, f
         for c in range(K):
-            cell = line + 2 + 4 * c
+            cell = line + 2 + 5 * c
             if K > 1:
                 slopes = row.slopes[c]
             w, g, ridge, shrink = cell[0], slopes.dm * x, base, 0
@@ -289,15 +291,20 @@ cdef inline inlined_void step(
                 shrink = v * slopes.dv
             if together:
                 sums, kappa = row.sums + noise.groups[row.j[e]] * K, kappa_at(noise, row.j[e])
-                g += x * kappa * slopes.dv * sums[c] / (1 + slopes.gamma * kappa * slopes.pace * row.reach[c])
+                g += x * kappa * slopes.dv * sums[c] / (
+                    1 + slopes.gamma * kappa * slopes.pace * (1 - blend) * row.reach[c]
+                )
                 shrink = 0
             p = ridge + cell[2]
             # w − η·g over 1 + η·(…), with η = pace·f/p
             cell[0] = (p * w - slopes.pace * f * g) / (p + slopes.pace * f * (shrink + ridge * share))
             cell[1] += part * (cell[0] * p * each - cell[1])
-            cell[3] = f / p
+            p = 1 / p
+            cell[3] = f * p
+            w = cell[4]
+            cell[4] = cell[0] + blend * (cell[1] * n * p - cell[0])
             if additive:
-                stream.spread[c] = max(stream.spread[c] + v * (cell[0] * cell[0] - w * w), 0)
+                stream.spread[c] = max(stream.spread[c] + v * (cell[4] * cell[4] - w * w), 0)
     if together:
         for e in range(row.size):
             for c in range(K):
@@ -315,12 +322,13 @@ cdef inline inlined_void step_offset(Stream* stream, Row* row, double s, const P
     part = recent(stream.offset_memory, line[0], s)
     for c in range(K):
         stream.ridges[c] += row.slopes[c].dv
-        cell = line + 2 + 4 * c
+        cell = line + 2 + 5 * c
         cell[2] += row.slopes[c].bend
         if stream.fit_intercept and cell[2] > 0:
             cell[3] = line[1] / cell[2]
             cell[0] -= row.slopes[c].pace * cell[3] * row.slopes[c].dm
         cell[1] += part * (cell[0] - cell[1])
+        cell[4] = cell[0] + stream.blend * (cell[1] - cell[0])
 
 
 cdef inline inlined_void learn_row(
@@ -382,7 +390,7 @@ cdef Stream make_stream(tuple arguments):
     stream.scales, stream.reaches = &sums[2, 0], &sums[3, 0]
     stream.nodes, stream.n_nodes = &nodes[0, 0], nodes.shape[1]
     stream.loss, stream.parameter, stream.ridge, stream.fit_intercept = arguments[3:7]
-    stream.decay, stream.calm, stream.memory, stream.offset_memory = arguments[7:11]
+    stream.decay, stream.calm, stream.memory, stream.offset_memory, stream.blend = arguments[7:12]
     return stream
 
 

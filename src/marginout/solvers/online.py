@@ -18,8 +18,10 @@ goes along with the example's own curvature, and divides by what is proportional
 overshoot. A feature that is rare in the stream learns as much from an example as one that is frequent,
 whatever their scales.
 
-The answer is an average of the iterates (Polyak & Ruppert) that forgets: weights grow like n_j⁴. It is
-taken of w_j·p_j/n_j, which stands still while the ridge fades (p ≈ 1/C, w grows like n) as well as when it
+w trembles with every example, and a loss that is seen from there is rounded off. So its slopes are taken
+at a point between w and the answer, closer to the answer (Defazio et al., The Road Less Scheduled, 2024).
+The answer is an average of the iterates (Polyak & Ruppert) that forgets: weights grow like n_j. It is taken
+of w_j·p_j/n_j, which stands still while the ridge fades (p ≈ 1/C, w grows like n) as well as when it
 has (p grows like n, w stands still). The offset is one more feature, always there, without ridge and
 noise. Additive noise is a ridge that grows by 2φ_v σ_j² with every example, for all features at once.
 
@@ -44,10 +46,12 @@ Array = NDArray[np.float64]
 DECAY = 0.65
 #: Steps are divided by 1 + CALM times how far they move an example's own score, in the loss's scale, up to 1.
 CALM = 5.0
-#: Averages weigh the n-th example by n**MEMORY: half of the weight is on the last seventh of a stream.
-MEMORY = 4.0
+#: Averages weigh the n-th example by n**MEMORY: half of the weight is on the last 0.3 of a stream.
+MEMORY = 1.0
 #: The offset, which every example moves, can afford to forget faster.
 OFFSET_MEMORY = 20.0
+#: The average's share in the point that losses are seen from.
+BLEND = 0.7
 
 
 def _code(loss: Loss) -> tuple[int, float, float]:
@@ -72,9 +76,10 @@ class Stream:
 
     def __init__(self, W: Array, b: Array, noise: Noise) -> None:
         d, K = W.shape
-        #: Of every feature, and the offset: n, f, and w, u, h, f/p of each problem (see the kernel).
-        self.lines = np.zeros((d + 1, 2 + 4 * K))
-        self.lines[:d, 2::4], self.lines[d, 2::4] = W, b
+        #: Of every feature, and the offset: n, f, and w, u, h, f/p, o of each problem (see the kernel).
+        self.lines = np.zeros((d + 1, 2 + 5 * K))
+        self.lines[:d, 2::5], self.lines[d, 2::5] = W, b
+        self.lines[:, 6::5] = self.lines[:, 2::5]
         #: Σ s·2φ_v, by which additive noise acts as a ridge; its variance of the scores; the loss's unit of
         #: length; how far an example's steps move its own score.
         self.sums = np.zeros((4, K))
@@ -84,7 +89,7 @@ class Stream:
 
     def _go_on_under(self, noise: Noise) -> None:
         """Take this noise for the examples to come. Its moments are kept: they are as long as W."""
-        W = self.lines[:-1, 2::4]
+        W = self.lines[:-1, 6::5]
         scale, coefficient, power, groups = noise.moments(len(W))
         if np.all(scale == scale[0]) and np.all(coefficient == coefficient[0]):
             scale, coefficient = scale[:1].copy(), coefficient[:1].copy()
@@ -105,7 +110,7 @@ class Stream:
         numbers = np.zeros(0, np.int32) if groups is None else groups.astype(np.int32)
         stream = (
             self.lines, self.sums, np.array(_kolmogorov_rule()), kind, parameter, 1.0 / C, offset,
-            DECAY, CALM, MEMORY, OFFSET_MEMORY,
+            DECAY, CALM, MEMORY, OFFSET_MEMORY, BLEND,
         )  # fmt: skip
         rest = (
             np.ascontiguousarray(Y), weights, stream, (factor, kappa, numbers, uniform, power),
@@ -126,9 +131,9 @@ class Stream:
         few = sp.issparse(X) and 2 * X.nnz < d and power != 0 and self.shown == (C, self.noise)
         features = np.unique(X.indices) if few else slice(None)
         lines, offset = self.lines[:d][features], self.lines[d]
-        p = 1.0 / C + lines[:, 4::4]
+        p = 1.0 / C + lines[:, 4::5]
         if power == 0:
             p += kappa[:, None] * self.sums[0]
-        W = np.where(lines[:, :1] > 0, lines[:, :1] * lines[:, 3::4] / p, lines[:, 2::4])
+        W = np.where(lines[:, :1] > 0, lines[:, :1] * lines[:, 3::5] / p, lines[:, 2::5])
         self.shown = C, self.noise
-        return features, W, np.where(offset[0] > 0, offset[3::4], offset[2::4])
+        return features, W, np.where(offset[0] > 0, offset[3::5], offset[2::5])
