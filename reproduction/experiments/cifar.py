@@ -31,7 +31,7 @@ LATENT_CS = (0.003, 0.01, 0.03)
 #: MCF-Logistic's loss is joint, and its fits take minutes: fewer values of C, chosen on the first images.
 JOINT = {"Cs": [1e-4, 1e-3, 1e-2, 1e-1], "search_rows": 10_000}
 #: Hidden layers are costly: C is chosen on the first images, and fits begin on the first.
-LIMITS = {"search_rows": 5_000, "grow_from": 10_000, "max_iter": 100, "finish": 30}
+LIMITS = {"search_rows": 5_000, "grow_from": 10_000, "max_iter": 60, "finish": 20}
 
 #: The errors that the paper prints at rates 0, 0.2, 0.3.
 PRINTED = {
