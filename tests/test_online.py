@@ -303,9 +303,13 @@ def test_copies_go_on_by_themselves(estimator):
     X, y = stream(400, kind_of(estimator))
     whole = learn(estimator(), X, y)
     half = learn(estimator(), X[:200], y[:200])
-    for copied in (pickle.loads(pickle.dumps(half)), copy.deepcopy(half)):
+    for copied in (pickle.loads(pickle.dumps(half)), copy.deepcopy(half), copy.copy(half)):
         assert_array_equal(copied.partial_fit(X[200:], y[200:]).coef_, whole.coef_)
-    assert_array_equal(half.coef_, learn(estimator(), X[:200], y[:200]).coef_)
+        assert_array_equal(half.coef_, learn(estimator(), X[:200], y[:200]).coef_)
+    kept = copy.copy(half)
+    assert_array_equal(half.partial_fit(X[200:], y[200:]).coef_, whole.coef_)
+    assert_array_equal(kept.coef_, learn(estimator(), X[:200], y[:200]).coef_)
+    assert vars(kept).keys() == vars(half).keys()
     assert_array_equal(learn(clone(whole), X, y).coef_, whole.coef_)
 
 
@@ -382,6 +386,29 @@ def test_weights_that_overflow(weight):
     X, y = stream(20)
     with pytest.raises(ValueError, match="sample_weight"):
         DropoutSVC().partial_fit(X, y, ["no", "yes"], np.full(20, weight))
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_a_ridge_that_overflows(estimator):
+    X, y = stream(100, kind_of(estimator))
+    model = estimator(C=1e-310)
+    with pytest.raises(ValueError, match=r"C=1e-310 must be at least 1e-100 in a stream.*raise C"):
+        learn(model, X, y)
+    assert not hasattr(model, "coef_")
+    assert np.isfinite(learn(estimator(C=1e-100), X, y).coef_).all()
+
+
+@pytest.mark.parametrize("expectation", ["bound", "gaussian"])
+@pytest.mark.parametrize("size", [1e6, 1e30, 1e100])
+@pytest.mark.parametrize("at", [0, 200])
+def test_rare_huge_targets(expectation, size, at):
+    X, y = stream(1000, "regression")
+    y[at::300] = size
+    y[at + 150 :: 300] = -size
+    model = learn(DropoutSVR(expectation=expectation), X, y, chunk=50)
+    assert np.isfinite(model.coef_).all()
+    assert np.isfinite(model.intercept_).all()
+    assert np.isfinite(model._stream.lines).all()
 
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])

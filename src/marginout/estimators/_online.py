@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any, Self
 
 import numpy as np
@@ -21,10 +22,20 @@ class Online(DropoutLinearModel):
 
     _stream: Stream | None = None
 
+    def __copy__(self) -> Self:
+        """A copy of which `partial_fit`, that writes to weights in place, does not change the original."""
+        other = type(self).__new__(type(self))
+        other.__dict__.update(vars(self))
+        if self._stream is not None:
+            other._stream, other.coef_ = deepcopy(self._stream), self.coef_.copy()
+        return other
+
     def _learn(self, X: Any, Y: Array, weights: Array, start: Array, known: dict[str, Any]) -> None:
         """Take in validated X with targets Y (n, K). `start` holds the offsets of a model without any.
 
-        Sets: known, coef_, intercept_, n_iter_. Nothing fails once the stream has moved.
+        Sets: known, coef_, intercept_, n_iter_. Nothing fails once the stream has moved. Weights of features
+        that X does not hold are not touched, and coef_ is not copied: for a million features and ten classes
+        that takes 17 ms, twice what the rest of a call does.
         """
         used = weights[weights > 0]
         if len(used) and not 1 / LARGEST <= used.min() <= used.max() <= LARGEST:
@@ -34,6 +45,10 @@ class Online(DropoutLinearModel):
             )
         noise = self._noise()
         C = check_real("C", self.C, above=0)
+        if C < 1 / LARGEST:
+            raise ValueError(
+                f"C={self.C!r} must be at least {1 / LARGEST:g} in a stream, which divides by it: raise C."
+            )
         fit_intercept = check_flag("fit_intercept", self.fit_intercept)
         d, K = X.shape[1], Y.shape[1]
         shift = self._shift(noise, d, fit_intercept)
@@ -68,7 +83,8 @@ class OnlineClassifier(Online, DropoutClassifier):
         examples so far: their expected loss with the noise integrated out, and the ridge. There is
         no learning rate, and how the stream is cut into calls does not matter. Rows should come in random
         order, or in that of time; not sorted by class. After `fit`, a stream starts from the fitted
-        weights; the data of the fit are not remembered and count no more.
+        weights; the data of the fit are not remembered and count no more. `coef_` is updated in place:
+        what must stay as it is needs a copy, `model.coef_.copy()` or `copy.copy(model)`.
 
         Parameters
         ----------
@@ -145,7 +161,8 @@ class OnlineRegressor(Online, DropoutRegressor):
         examples so far: their expected loss with the noise integrated out, and the ridge. There is
         no learning rate, and how the stream is cut into calls does not matter. Rows should come in random
         order, or in that of time; not sorted by target. After `fit`, a stream starts from the fitted
-        weights; the data of the fit are not remembered and count no more.
+        weights; the data of the fit are not remembered and count no more. `coef_` is updated in place:
+        what must stay as it is needs a copy, `model.coef_.copy()` or `copy.copy(model)`.
 
         Parameters
         ----------
