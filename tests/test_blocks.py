@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import dump_svmlight_file, load_digits
 from sklearn.svm import SVC
@@ -84,6 +84,25 @@ def test_chunking_does_not_matter():
     fits = [blocks.fit(clone(model), cut(X, y, *edges)) for edges in ((), (1,), range(50, 300, 50))]
     for fit in fits[1:]:
         assert_same(fit, fits[0])
+
+
+@pytest.mark.parametrize("storage", ["disk", "memory"])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.float32, np.bool_, "U3", object])
+def test_classes_have_the_type_of_a_fit_in_memory(storage, dtype):
+    y = (DIGITS % 2).astype(str if dtype is object else dtype).astype(dtype)
+    whole = DropoutSVC().fit(X, y)
+    fitted = blocks.fit(DropoutSVC(), [(X[:200], y[:200]), (X[200:], y[200:])], storage=storage)
+    assert fitted.classes_.dtype == whole.classes_.dtype
+    assert_array_equal(fitted.classes_, whole.classes_)
+    assert fitted.predict(X).dtype == whole.predict(X).dtype
+
+
+def test_classes_of_several_types_have_that_of_all_labels():
+    for y in (DIGITS % 3).astype(np.int8), np.array(["a", "b", "a"])[DIGITS % 3]:
+        other = y[200:].astype(np.int32 if y.dtype == np.int8 else "U9")
+        fitted = blocks.fit(DropoutSVC(), [(X[:200], y[:200]), (X[200:], other)])
+        assert fitted.classes_.dtype == np.concatenate([y, other]).dtype
+        assert_array_equal(fitted.classes_, np.unique(y))
 
 
 def test_missing_features_and_names():

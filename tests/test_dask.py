@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -253,6 +254,14 @@ def test_delayed_blocks(client):
     assert model.score(blocks, labels).compute() == whole.score(X, y)
 
 
+@pytest.mark.parametrize("dtype", [np.int8, object])
+def test_classes_have_the_type_of_a_fit_in_memory(client, dtype):
+    y = (DIGITS % 2).astype(str if dtype is object else dtype).astype(dtype)
+    model = DropoutSVC().fit(da.from_array(X, chunks=(200, 64)), da.from_array(y, chunks=200))
+    assert model.classes_.dtype == dtype
+    assert model.predict(da.from_array(X, chunks=(200, 64))).compute().dtype == dtype
+
+
 def test_data_frames(client):
     dd = pytest.importorskip("dask.dataframe")
     pd = pytest.importorskip("pandas")
@@ -378,6 +387,65 @@ def test_the_score_of_a_regression_is_that_of_scikit_learn(client):
             blocks, [delayed(y[part]) for part in rows], [delayed(WEIGHTS[part]) for part in rows]
         )
         assert_allclose(lazy.compute(), model.score(X, y, WEIGHTS), rtol=1e-6)
+
+
+@pytest.mark.parametrize("model", [DropoutSVC(), DropoutSVR(), DropoutLogisticRegression()])
+def test_targets_in_a_column_are_scored_as_in_memory(model):
+    y = DIGITS % 2
+    model = clone(model).fit(X, y)
+    table = da.from_array(X, chunks=(150, 64))
+    labels, weights = da.from_array(y[:, None], chunks=150), da.from_array(WEIGHTS, chunks=150)
+    with dask.config.set(scheduler="threads"):
+        score = model.score(table, labels, weights).compute()
+        assert_allclose(score, model.score(X, y[:, None], WEIGHTS), rtol=1e-12)
+        for bad in ((da.hstack([labels, labels]),), (labels, weights[:, None]), (labels[1:],)):
+            arrays = [part.compute() for part in bad]
+            with pytest.raises(ValueError):  # noqa: PT011, the messages are scikit-learn's and ours
+                model.score(X, *arrays)
+            with pytest.raises(ValueError, match=r"shape|inconsistent"):
+                model.score(table, *bad).compute()
+
+
+@pytest.mark.parametrize("model", [DropoutSVC(), DropoutSVR(), DropoutLogisticRegression()])
+def test_features_that_do_not_fit_are_refused_at_once(model):
+    """In the same words as in memory, before anything is computed."""
+    dd = pytest.importorskip("dask.dataframe")
+    pd = pytest.importorskip("pandas")
+    table, y = pd.DataFrame(X, columns=[f"p{i}" for i in range(64)]), DIGITS % 2
+    cases = (X, X[:, :9]), (table, table.iloc[:, :9]), (table, table.rename(columns={"p3": "other"}))
+    names = [name for name in ("predict", "decision_function", "predict_proba") if hasattr(model, name)]
+    for good, bad in cases:
+        model = clone(model).fit(good, y)
+        lazy = da.from_array(bad, chunks=200) if bad is cases[0][1] else dd.from_pandas(bad, npartitions=2)
+        with pytest.raises(ValueError, match="feature") as told:
+            model.predict(bad)
+        for name in names:
+            with pytest.raises(ValueError, match=re.escape(str(told.value))):
+                getattr(model, name)(lazy)
+        with pytest.raises(ValueError, match=re.escape(str(told.value))):
+            model.score(lazy, da.from_array(y, chunks=200))
+    with pytest.raises(ValueError, match="Expected 2D array"):
+        clone(model).fit(X, y).predict(da.from_array(X[:, 0], chunks=200))
+
+
+def test_regressors_have_no_decision_function():
+    assert not hasattr(DropoutSVR(), "decision_function")
+
+
+def test_unknown_features_are_refused_when_they_are_seen():
+    model = DropoutSVC().fit(X, DIGITS % 2)
+    lazy = model.predict([delayed(X[:, :9])])
+    with pytest.raises(ValueError, match="X has 9 features"), dask.config.set(scheduler="threads"):
+        lazy.compute()
+
+
+def test_a_stream_does_not_change_what_was_asked_before():
+    y = DIGITS % 2
+    model = DropoutSVC(noise=0.3).partial_fit(X[:200], y[:200], classes=[0, 1])
+    scores, before = model.decision_function(da.from_array(X, chunks=(200, 64))), model.decision_function(X)
+    model.partial_fit(X[200:], y[200:])
+    with dask.config.set(scheduler="threads"):
+        assert_allclose(scores.compute(), before)
 
 
 def test_a_later_fit_does_not_change_what_was_asked_before():

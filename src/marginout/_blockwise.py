@@ -52,8 +52,9 @@ class Summary(NamedTuple):
     weight: float
     d: int
     names: tuple[str, ...] | None
-    #: The weight of every class; or, of a regression, none.
+    #: The weight of every class, or, of a regression, none; and the type that labels have.
     classes: dict[Any, float]
+    dtype: np.dtype[Any]
     #: Least and largest target, and the sum of the blocks' medians times their sizes.
     targets: tuple[float, float, float]
     nbytes: int
@@ -101,8 +102,7 @@ def prepare(
     own = clone(model)
     try:
         X, y = own._validated(X, y, y_numeric=not isinstance(model, DropoutClassifier))
-        # An example may have any weight here: it is for all blocks together to have some.
-        weights = np.ones(len(y)) if sample_weight is None else _weights(sample_weight, X)
+        weights = block_weights(sample_weight, X)
         X = check_features(own._without_missing(X), own._noise())
         X = make_design(X, own._noise()).X
         if isinstance(model, DropoutClassifier):
@@ -118,7 +118,7 @@ def prepare(
     nnz, names = X.nnz if sp.issparse(X) else X.size, getattr(own, "feature_names_in_", None)
     names = None if names is None else tuple(names)
     weight = float(weights.sum())
-    summary = Summary(len(y), nnz, weight, X.shape[1], names, classes, targets, size_of(X))
+    summary = Summary(len(y), nnz, weight, X.shape[1], names, classes, y.dtype, targets, size_of(X))
     return Block(X, y, weights), summary
 
 
@@ -128,7 +128,8 @@ def size_of(X: Any) -> int:
     return sum(part.nbytes for part in parts)
 
 
-def _weights(sample_weight: Any, X: Any) -> Array:
+def block_weights(sample_weight: Any, X: Any) -> Array:
+    """One weight per example; all may be zero here: it is for all blocks together to have some."""
     given = np.asarray(sample_weight)
     if given.dtype.kind in "fiub" and given.shape == (X.shape[0],) and not given.any():
         return np.zeros(len(given))
@@ -162,6 +163,7 @@ def merge(summaries: Iterable[Summary | None]) -> Summary:
             weight=total.weight + other.weight,
             nbytes=total.nbytes + other.nbytes,
             classes=classes,
+            dtype=np.result_type(total.dtype, other.dtype),
             targets=(min(low, other_low), max(high, other_high), middle + other_middle),
         )
     if total.weight == 0:
@@ -186,7 +188,7 @@ def plan_fit(model: Any, total: Summary) -> Plan:
         low, high, middle = total.targets
         model._centre = centre = middle / total.n if fit_intercept else 0.0
         return Plan(noise, model._loss(np.array([[low], [high]])), fit_intercept, C, centre, None, None)
-    classes = _sorted(total.classes)
+    classes = _sorted(total.classes, total.dtype)
     counts = np.array([total.classes[label] for label in classes.tolist()])
     if np.count_nonzero(counts) < 2:
         raise ValueError(
@@ -200,9 +202,9 @@ def plan_fit(model: Any, total: Summary) -> Plan:
     return Plan(noise, model._loss(np.zeros((1, 1))), fit_intercept, C, 0.0, classes, table)
 
 
-def _sorted(labels: Iterable[Any]) -> NDArray[Any]:
+def _sorted(labels: Iterable[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     try:
-        return np.array(sorted(labels))
+        return np.array(sorted(labels), dtype)
     except TypeError as error:
         raise TypeError(
             f"y has labels of several types in different blocks ({error}): make them of one."

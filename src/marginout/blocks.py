@@ -141,7 +141,7 @@ def _store(disk: OnDisk, block: Block) -> StoredBlock:
     if sp.issparse(X):
         X = sp.csr_array((X.data, X.indices, X.indptr), shape=X.shape)  # with the indices that it will have
         parts = [X.data, X.indices, X.indptr]
-    y = np.array(y.tolist()) if y.dtype == object else y
+    y = np.array(y.tolist()) if y.dtype == object else y  # strings, which a file can hold as such only
     return StoredBlock(disk.store(*parts), X.shape, disk.store(y, block.weights))
 
 

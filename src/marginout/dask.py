@@ -23,7 +23,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from marginout import DropoutLogisticRegression as LocalLogisticRegression
 from marginout import DropoutSVC as LocalSVC
@@ -33,6 +33,7 @@ from marginout._blockwise import (
     Plan,
     Summary,
     block_objective,
+    block_weights,
     check_fit,
     merge,
     minimize,
@@ -179,10 +180,6 @@ class DaskModel:
         futures: list[Any] = cluster.client.compute(tasks)
         return futures
 
-    def decision_function(self, X: Any) -> Any:
-        """Scores w·x + b, lazily for Dask collections."""
-        return self._lazily("decision_function", X, several=True)
-
     def predict(self, X: Any) -> Any:
         """Predicted classes or targets, lazily for Dask collections."""
         return self._lazily("predict", X)
@@ -191,7 +188,7 @@ class DaskModel:
         local = getattr(super(), name)
         if not _is_distributed(X):
             return local(X)
-        check_is_fitted(self)
+        self._check_features(X)
         parts = _parts("X", X)
         classes = getattr(self, "classes_", None)
         dtype = np.dtype(np.float64) if several or classes is None else classes.dtype
@@ -202,13 +199,30 @@ class DaskModel:
         )
         shape = () if width is None else (width,)
         sizes = X.chunks[0] if isinstance(X, da.Array) else (np.nan,) * len(parts)
-        # A copy: a later fit must not change what was asked of this one.
-        model, call, nothing = delayed(copy(self)), delayed(_call), np.empty((0, *shape), dtype)
+        model, call, nothing = delayed(_now(self)), delayed(_call), np.empty((0, *shape), dtype)
         blocks = [
             da.from_delayed(call(model, name, part, nothing), (size, *shape), dtype)
             for part, size in zip(parts, sizes, strict=True)
         ]
         return da.concatenate(blocks, allow_unknown_chunksizes=True)
+
+    def _check_features(self, X: Any) -> None:
+        """Refuse, now, what a fitted model would refuse of every block, as far as a collection tells."""
+        check_is_fitted(self)
+        row: Any = None
+        if isinstance(X, da.Array) and not np.isnan(X.shape[1:]).any():
+            row = np.zeros((1, *X.shape[1:]))
+        elif hasattr(X, "columns"):
+            row = type(X._meta)(np.zeros((1, len(X.columns))), columns=X.columns)
+        if row is not None:
+            self._validated(row, reset=False)  # type: ignore[attr-defined]
+
+
+def _now(model: Any) -> Any:
+    """The model as it is: a later fit must not change what was asked of this one."""
+    model = copy(model)
+    model.__dict__.pop("_stream", None)  # of `partial_fit`, several times as large as the weights
+    return model
 
 
 def _call(model: Any, name: str, X: Any, nothing: NDArray[Any]) -> Any:
@@ -248,17 +262,27 @@ def _advise(total: Summary, count: int, threads: int) -> None:
         )
 
 
-class DropoutSVC(DaskModel, LocalSVC):
-    """:class:`marginout.DropoutSVC` on Dask collections: same parameters, same attributes, same optimum."""
+class DaskClassifier(DaskModel):
+    """What the classifiers share."""
+
+    def decision_function(self, X: Any) -> Any:
+        """Scores w·x + b, lazily for Dask collections."""
+        return self._lazily("decision_function", X, several=True)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Mean accuracy, lazily for Dask collections."""
-        return (
-            _accuracy(self, X, y, sample_weight) if _is_distributed(X) else super().score(X, y, sample_weight)
-        )
+        if not _is_distributed(X):
+            return super().score(X, y, sample_weight)  # type: ignore[misc]
+        self._check_features(X)
+        sums = _summed(_hits, [_now(self)], X, y, sample_weight)
+        return sums[0] / sums[1]
 
 
-class DropoutLogisticRegression(DaskModel, LocalLogisticRegression):
+class DropoutSVC(DaskClassifier, LocalSVC):
+    """:class:`marginout.DropoutSVC` on Dask collections: same parameters, same attributes, same optimum."""
+
+
+class DropoutLogisticRegression(DaskClassifier, LocalLogisticRegression):
     """:class:`marginout.DropoutLogisticRegression` on Dask collections; see :class:`DropoutSVC`."""
 
     def predict_proba(self, X: Any) -> Any:
@@ -269,12 +293,6 @@ class DropoutLogisticRegression(DaskModel, LocalLogisticRegression):
         """Logarithms of the class probabilities, lazily for Dask collections."""
         return self._lazily("predict_log_proba", X, several=True)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Mean accuracy, lazily for Dask collections."""
-        return (
-            _accuracy(self, X, y, sample_weight) if _is_distributed(X) else super().score(X, y, sample_weight)
-        )
-
 
 class DropoutSVR(DaskModel, LocalSVR):
     """:class:`marginout.DropoutSVR` on Dask collections; see :class:`DropoutSVC`."""
@@ -283,47 +301,43 @@ class DropoutSVR(DaskModel, LocalSVR):
         """The coefficient of determination R², lazily for Dask collections."""
         if not _is_distributed(X):
             return super().score(X, y, sample_weight)
-        check_is_fitted(self)
+        self._check_features(X)
         totals = _summed(_totals, [], X, y, sample_weight)
         mean = totals[1] / totals[0]
-        return delayed(_r2)(_summed(_squares, [self, mean], X, y, sample_weight))
-
-
-def _accuracy(model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
-    check_is_fitted(model)
-    sums = _summed(_hits, [model], X, y, sample_weight)
-    return sums[0] / sums[1]
+        return delayed(_r2)(_summed(_squares, [_now(self), mean], X, y, sample_weight))
 
 
 def _summed(count: Any, shared: list[Any], X: Any, y: Any, sample_weight: Any) -> Any:
     """Σ count(*shared, X, y, sample_weight) over the blocks, lazily."""
-    carried, parts = [delayed(copy(arg)) for arg in shared], zip(*_aligned(X, y, sample_weight), strict=True)
+    carried, parts = [delayed(arg) for arg in shared], zip(*_aligned(X, y, sample_weight), strict=True)
     return delayed(add_up)([delayed(count)(*carried, *part) for part in parts])
 
 
 def _hits(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Array:
     """Σ s·[predicted right], Σ s."""
-    y, weights = _paired(y, sample_weight)
+    y, weights = _paired(X, y, sample_weight)
     right = _call(model, "predict", X, np.empty(0)) == y
     return np.array([weights @ right, weights.sum()])
 
 
 def _totals(X: Any, y: Any, sample_weight: Any = None) -> Array:
     """Σ s, Σ s·y."""
-    y, weights = _paired(y, sample_weight)
+    y, weights = _paired(X, y, sample_weight)
     return np.array([weights.sum(), weights @ y])
 
 
 def _squares(model: Any, mean: float, X: Any, y: Any, sample_weight: Any = None) -> Array:
     """Σ s·(y − mean)², Σ s·(y − predicted)²: y = 1e9 ± 1 leaves nothing of Σ s·y² − (Σ s·y)²/Σ s."""
-    y, weights = _paired(y, sample_weight)
+    y, weights = _paired(X, y, sample_weight)
     residual = y - _call(model, "predict", X, np.empty(0))
     return np.array([weights @ (y - mean) ** 2, weights @ residual**2])
 
 
-def _paired(y: Any, sample_weight: Any) -> tuple[NDArray[Any], Array]:
-    y = np.asarray(y)
-    return y, np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
+def _paired(X: Any, y: Any, sample_weight: Any) -> tuple[NDArray[Any], Array]:
+    """What a block of X is compared with: y, which may be a column, and the weights, one per example."""
+    y = np.asarray(column_or_1d(y))
+    check_consistent_length(X, y)
+    return y, block_weights(sample_weight, X)
 
 
 def _r2(squares: Array) -> float:
