@@ -1,8 +1,10 @@
 """Fits to blocks against fits to all examples at once; other tests compare those with a conic solver."""
 
 import bz2
+import errno
 import gzip
 import os
+import shlex
 import subprocess
 import sys
 from itertools import pairwise
@@ -327,6 +329,52 @@ def test_a_checkpoint_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatc
         blocks.fit(model, cut(X, DIGITS % 2), scratch=tmp_path, checkpoint=tmp_path / "fit.npz")
     assert not list(tmp_path.iterdir())
     assert not hasattr(model, "coef_")
+
+
+TOO_LARGE = """
+import os, resource, sys
+import numpy as np
+from marginout import DropoutSVC, blocks
+
+def made():
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        X = rng.normal(size=(1000, 100))
+        yield X, X[:, 0] > 0
+
+folder, limit = sys.argv[1], int(sys.argv[2])
+if limit:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+model = DropoutSVC()
+try:
+    blocks.fit(model, made(), scratch=folder)
+except OSError as error:
+    print(error.errno, error, os.listdir(folder), hasattr(model, "coef_"), sep="|")
+"""
+
+
+@pytest.mark.parametrize("reason", ["full", "limited"])
+def test_a_scratch_folder_without_room_is_named(tmp_path, reason):
+    """A disk of 3 MB, mounted for one process; a process whose files may not be larger than half a block."""
+    if not sys.platform.startswith("linux"):
+        pytest.skip("mounts and limits are Linux's")
+    command = [sys.executable, "-c", TOO_LARGE, str(tmp_path), str(400_000 if reason == "limited" else 0)]
+    if reason == "full":
+        mounted = f"mount -t tmpfs -o size=3m none {shlex.quote(str(tmp_path))}"
+        unshared = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
+        try:
+            subprocess.run([*unshared, mounted], check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError):
+            pytest.skip("this user may not mount a disk")
+        command = [*unshared, f"{mounted} && exec {shlex.join(command)}"]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr[-2000:]
+    number, message, left, fitted = run.stdout.strip().split("|")
+    assert int(number) == (errno.ENOSPC if reason == "full" else errno.EFBIG)
+    assert f"scratch folder {str(tmp_path)!r} has no room" in message
+    assert "scratch=" in message
+    assert "TMPDIR" in message
+    assert (left, fitted) == ("[]", "False")
 
 
 def test_weights_and_labels_of_all_blocks():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import weakref
@@ -19,6 +20,8 @@ from marginout._sum import Handles, Task
 
 #: Arrays in a file begin at multiples of so many bytes.
 ALIGNED = 64
+#: What the system says when a file cannot grow: the disk is full, a quota is, or files may not be so large.
+FULL = errno.ENOSPC, errno.EDQUOT, errno.EFBIG
 
 
 def add_up(parts: Iterable[Array]) -> Array:
@@ -66,13 +69,14 @@ class Stored:
     def __init__(self, path: Path, arrays: Sequence[NDArray[Any]]) -> None:
         self._path = path
         self._places: list[tuple[np.dtype[Any], tuple[int, ...], int]] = []
+        weakref.finalize(self, path.unlink, missing_ok=True)  # also if the disk is full
         with open(path, "wb") as file:
             for array in arrays:
                 file.seek(-file.tell() % ALIGNED, os.SEEK_CUR)
                 self._places.append((array.dtype, array.shape, file.tell()))
-                np.ascontiguousarray(array).tofile(file)
+                # As bytes, which any type can be seen as; `tofile` would not tell why it fails.
+                file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
             file.write(b"\0")  # nobody can map an empty file
-        weakref.finalize(self, path.unlink, missing_ok=True)
 
     def load(self) -> tuple[NDArray[Any], ...]:
         """The arrays, read-only."""
@@ -102,7 +106,17 @@ class OnDisk(Serial):
 
     def store(self, *arrays: NDArray[Any]) -> Stored:
         """Arrays in a file of the folder."""
-        return Stored(self._folder / uuid4().hex, arrays)
+        try:
+            return Stored(self._folder / uuid4().hex, arrays)
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            raise OSError(
+                error.errno,
+                f"{error.strerror}: the scratch folder {str(self._folder.parent)!r} has no room for the "
+                "blocks, which take the size of the data and about ten numbers per example and class. Name "
+                "one that has, by scratch=... or the environment's TMPDIR, or fit to fewer examples",
+            ) from error
 
     def sum(self, task: Task, handles: Sequence[Handles], *args: Any) -> Array:
         total: Array | None = None
