@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import warnings
 from contextlib import contextmanager
 
@@ -84,13 +85,14 @@ def limited():
 
 
 @contextmanager
-def running(workers, **settings):
+def running(workers, memory_limit="auto", **settings):
     """A client of a cluster of processes on this machine."""
     with (
         dask.config.set({f"distributed.{name}": value for name, value in settings.items()}),
         distributed.LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
+            memory_limit=memory_limit,
             dashboard_address=":0",
             protocol="tcp://",
             silence_logs=50,
@@ -373,7 +375,7 @@ def test_warnings_point_at_the_call(client):
 
 def test_a_cluster_without_workers_is_not_waited_for_for_ever(monkeypatch):
     monkeypatch.setattr(_cluster, "PATIENCE", 0.2)
-    with running(0), pytest.raises(RuntimeError, match=r"has had no worker for 1 s.*more of it"):
+    with running(0), pytest.raises(RuntimeError, match=r"has had no worker for 1 s.* block 0 .*more of it"):
         DropoutSVC().fit([delayed(X)], [delayed(DIGITS)])
 
 
@@ -472,9 +474,32 @@ def test_a_block_that_kills_its_workers_is_named():
     bad = [delayed(X), delayed(die)(X)]
     with (
         running(1, **{"scheduler.allowed-failures": 0}),
-        pytest.raises(RuntimeError, match=r"ended several workers.*smaller blocks"),
+        pytest.raises(RuntimeError, match=r"Several workers ended over blocks? .*smaller blocks"),
     ):
         DropoutSVC().fit(bad, [delayed(DIGITS)] * 2)
+
+
+def grow(block, block_info=None):
+    """The first block as it is; of the second, more than its worker may hold, until that one is gone."""
+    if block_info[0]["chunk-location"] == (1, 0):
+        hoard = []
+        while True:
+            hoard.append(np.ones(2**21))
+            time.sleep(0.01)
+    return block
+
+
+def test_a_block_that_takes_all_memory_is_named():
+    """Nannies end workers that exceed their limit. One worker for each block: no other is suspected."""
+    table, labels = da.from_array(X, chunks=(200, 64)), da.from_array(DIGITS, chunks=200)
+    table = table.map_blocks(grow, dtype=np.float64)
+    model = DropoutSVC()
+    with (
+        running(2, memory_limit="400 MiB", **{"scheduler.allowed-failures": 0}),
+        pytest.raises(RuntimeError, match=r"Several workers ended over block 1 .*memory.*smaller blocks"),
+    ):
+        model.fit(table, labels)
+    assert not hasattr(model, "coef_")
 
 
 def test_a_lost_scheduler_is_named(tmp_path, monkeypatch):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -12,6 +12,8 @@ from uuid import uuid4
 
 import dask
 import numpy as np
+from dask.core import reverse_dict
+from dask.highlevelgraph import HighLevelGraph
 from distributed import KilledWorker, wait
 from distributed.client import ClosedClientError
 
@@ -25,6 +27,8 @@ FAN_IN = 8
 HEAVY = 2**18
 #: Seconds between two looks at whether there is a worker at all, and how many looks in vain are enough.
 PATIENCE, LOOKS = 60.0, 5
+#: Blocks that a message names.
+SOME = 5
 #: By how much a worker's share of the work may exceed the average before a block is moved.
 SLACK = 0.1
 
@@ -37,6 +41,7 @@ class Cluster:
         self._token, self._calls = uuid4().hex, itertools.count()
         self._homes: list[str | None] = [None] * count
         self._last: tuple[Any, Any] = None, None
+        self._tasks: list[Any] = []
 
     def map(self, task: Task, handles: Sequence[Handles], *args: Any) -> Handles:
         sent = [self._carried(arg) for arg in args]
@@ -48,6 +53,13 @@ class Cluster:
             groups = [list(parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
             parts = self._named("sum", add_up, groups)
         return add_up(self.results(parts))  # the driver is the root of the tree
+
+    def compute(self, tasks: list[Any]) -> list[Any]:
+        """Futures of delayed tasks, one per block: what the blocks are made of."""
+        self._tasks = tasks
+        with self._explained():
+            futures: list[Any] = self.client.compute(tasks)
+        return futures
 
     def submit(self, task: Any, *args: Any) -> list[Any]:
         """Futures of task(*(arg[i] for arg in args)), whose keys tell the block."""
@@ -65,7 +77,7 @@ class Cluster:
 
         If a worker dies its blocks go elsewhere. Sums start where their terms are.
         """
-        with _explained(blocks):
+        with self._explained(blocks):
             self._await(blocks)
         self.results([block for block in blocks if block.status != "finished"])
         homes = self._shared_out(blocks, work)
@@ -73,7 +85,7 @@ class Cluster:
         self.numbers = [self.numbers[i] for i in order]
         self._homes = [homes[i] for i in order]
         name = task.__name__.strip("_")
-        with _explained():
+        with self._explained():
             return [
                 self.client.submit(
                     on_block,
@@ -91,7 +103,7 @@ class Cluster:
 
     def _shared_out(self, blocks: list[Any], work: Sequence[int]) -> list[str | None]:
         """The worker of every block: where it is, unless that one has more than its share of the work."""
-        with _explained():
+        with self._explained():
             places, threads = self.client.who_has(blocks), self.client.nthreads()
         if not threads:  # all of them have just died
             return [None] * len(blocks)
@@ -110,7 +122,7 @@ class Cluster:
 
     def results(self, futures: Sequence[Any]) -> list[Any]:
         """What futures hold."""
-        with _explained(futures):
+        with self._explained(futures):
             self._await(futures)
             return list(self.client.gather(list(futures)))
 
@@ -124,9 +136,11 @@ class Cluster:
             except TimeoutError:
                 alone = 0 if self.client.nthreads() else alone + 1
         if futures:
+            waiting = self._where(future.key for future in futures if future.status == "pending")
             raise RuntimeError(
-                f"The cluster has had no worker for {PATIENCE * LOOKS:g} s. If they died for want of memory, "
-                "start workers with more of it, or use smaller blocks, for instance X.rechunk({0: rows})."
+                f"The cluster has had no worker for {PATIENCE * LOOKS:g} s, while there was {waiting} to "
+                "compute. If they died for want of memory, start workers with more of it, or use smaller "
+                "blocks, for instance X.rechunk({0: rows})."
             )
 
     def _carried(self, arg: Any) -> Any:
@@ -142,7 +156,7 @@ class Cluster:
         count, call = len(iterables[0]), next(self._calls)
         numbers = self.numbers if count == len(self.numbers) else range(count)
         keys = [f"marginout-{name}-{self._token}-{call}-{i}" for i in numbers]
-        with warnings.catch_warnings(), _explained(), self._at_home(keys, function):
+        with warnings.catch_warnings(), self._explained(), self._at_home(keys, function):
             # Vectors of a million features in the graph are meant: unlike scattered ones they survive.
             warnings.filterwarnings("ignore", message="Sending large graph")
             futures: list[Any] = self.client.map(function, *iterables, key=keys, pure=False)
@@ -158,30 +172,60 @@ class Cluster:
         homes = dict(zip(keys, self._homes, strict=True))
         return dask.annotate(workers=homes.get, allow_other_workers=True)
 
-
-@contextmanager
-def _explained(futures: Sequence[Any] = ()) -> Iterator[None]:
-    """Say which block broke the cluster, or that it is lost, and what helps."""
-    try:
-        yield
-    except KilledWorker as error:
-        raise RuntimeError(
-            f"{_where(error.task)} has ended several workers, most likely for want of memory (the last "
-            f"was {error.last_worker.address}). Use smaller blocks, for instance "
-            "X.rechunk({0: rows}), or workers with more memory."
-        ) from error
-    except (CancelledError, ClosedClientError, OSError) as error:
-        if any(future.status == "error" for future in futures):
-            raise  # a task's own: a file that is not there
-        if isinstance(error, CancelledError) and "scheduler" not in str(error):  # which is well, and says so
+    @contextmanager
+    def _explained(self, futures: Sequence[Any] = ()) -> Iterator[None]:
+        """Say which block broke the cluster, or that it is lost, and what helps."""
+        try:
+            yield
+        except KilledWorker as error:
+            # A worker takes the next task before it has ended one: the scheduler suspects both.
+            failed = [future.exception() for future in futures if future.status == "error"]
+            keys = [other.task for other in failed if isinstance(other, KilledWorker)] or [error.task]
             raise RuntimeError(
-                "Scattered data died with their worker, and nobody can compute them again. Give X and y as "
-                "graphs, for instance dask arrays or delayed functions that read files."
+                f"Several workers ended over {self._where(keys)}, most likely for want of memory (the last "
+                f"was {error.last_worker.address}). Use smaller blocks, for instance "
+                "X.rechunk({0: rows}), or workers with more memory."
             ) from error
-        raise RuntimeError(
-            "The connection to the scheduler is lost, and with it all that the workers held. Start "
-            "a cluster, and fit again; with fit(..., checkpoint=path) the fit goes on where it stood."
-        ) from error
+        except (CancelledError, ClosedClientError, OSError) as error:
+            if any(future.status == "error" for future in futures):
+                raise  # a task's own: a file that is not there
+            if isinstance(error, CancelledError) and "scheduler" not in str(error):  # which is well
+                raise RuntimeError(
+                    "Scattered data died with their worker, and nobody can compute them again. Give X and "
+                    "y as graphs, for instance dask arrays or delayed functions that read files."
+                ) from error
+            raise RuntimeError(
+                "The connection to the scheduler is lost, and with it all that the workers held. Start "
+                "a cluster, and fit again; with fit(..., checkpoint=path) the fit goes on where it stood."
+            ) from error
+
+    def _where(self, keys: Iterable[Any]) -> str:
+        """The blocks that tasks are for, in words."""
+        keys = list(keys)
+        numbers = sorted(self._blocks(keys))
+        if not numbers:
+            return f"the task {keys[0]!r}"
+        some = ", ".join(map(str, numbers[:SOME])) + (", …" if len(numbers) > SOME else "")
+        return f"block{'s' if len(numbers) > 1 else ''} {some} (task {keys[0]!r})"
+
+    def _blocks(self, keys: Iterable[Any]) -> set[int]:
+        """The blocks that need tasks of this module's, or of the graph that X and y came with."""
+        own = [str(key).split("-") for key in keys if str(key).startswith("marginout-")]
+        numbers = {int(words[-1]) for words in own if words[1] not in ("sum", "carry")}
+        ahead = [key for key in keys if not str(key).startswith("marginout-")]
+        if ahead:
+            graph = HighLevelGraph.merge(*(task.dask for task in self._tasks))
+            needed_by = reverse_dict(graph.get_all_dependencies())
+            ends = {task.key: number for number, task in enumerate(self._tasks)}
+            known = set(ahead)
+            while ahead:
+                key = ahead.pop()
+                if key in ends:
+                    numbers.add(ends[key])
+                fresh = needed_by.get(key, set()) - known
+                known |= fresh
+                ahead += fresh
+        return numbers
 
 
 def _same(array: Array) -> Array:
@@ -196,10 +240,3 @@ def on_block(task: Any, number: int, *args: Any) -> Any:
             f"block {number} does not fit into its worker's memory ({error}). Use smaller blocks, for "
             "instance X.rechunk({0: rows}), or workers with more memory."
         ) from error
-
-
-def _where(key: Any) -> str:
-    words = str(key).split("-")
-    if words[0] != "marginout":
-        return f"The task {key!r} of the graph that X or y came with"
-    return "A sum of blocks" if words[1] == "sum" else f"Block {words[-1]} ({words[1]})"

@@ -177,8 +177,7 @@ class DaskModel:
             check(model, i, *given, dask_key_name=f"marginout-prepare-{token}-{i}")
             for i, given in enumerate(zip(*parts, strict=True))
         ]
-        futures: list[Any] = cluster.client.compute(tasks)
-        return futures
+        return cluster.compute(tasks)
 
     def predict(self, X: Any) -> Any:
         """Predicted classes or targets, lazily for Dask collections."""
