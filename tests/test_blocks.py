@@ -125,10 +125,37 @@ def test_plain_machines(model):
     whole = clone(model).set_params(tol=1e-7).fit(X, y)
     fitted = blocks.fit(clone(model), cut(X, y, 200, weights=np.ones(300)), storage="memory")
     excess = fitted.objective_ - whole.objective_
-    assert -1e-6 * whole.objective_ <= excess <= min(1e-3 * whole.objective_, fitted.optimality_gap_)
+    assert -1e-6 * whole.objective_ <= excess <= fitted.optimality_gap_ <= 1e-3 * fitted.objective_
+    assert fitted.n_iter_ < 100
     if isinstance(model, DropoutSVC):  # and that optimum is libsvm's
         libsvm = SVC(kernel="linear", C=1.0, tol=1e-6).fit(X, y)
         assert_allclose(fitted.decision_function(X), libsvm.decision_function(X), atol=0.1)
+
+
+def test_plain_machines_of_many_features(monkeypatch):
+    monkeypatch.setattr("marginout.solvers.newton.NARROW", 63)
+    y = DIGITS % 2
+    whole = DropoutSVC(noise=0.0, tol=1e-7).fit(X, y)
+    fitted = blocks.fit(DropoutSVC(noise=0.0), cut(X, y, 200, weights=np.ones(300)), storage="memory")
+    assert_allclose(fitted.objective_, whole.objective_, rtol=1e-3)
+
+
+@pytest.mark.parametrize("tol", [1e-8, 1e-10])
+@pytest.mark.parametrize("edges", [(), (1, 100, 140), range(20, 300, 20)])
+@pytest.mark.parametrize(
+    ("model", "several"),
+    [
+        (DropoutLogisticRegression(noise=0.0), 2),
+        (DropoutLogisticRegression(100.0, noise=0.0, fit_intercept=False), 3),
+        (DropoutSVC(noise=0.0), 2),
+    ],
+)
+def test_plain_machines_have_the_very_same_weights(model, several, edges, tol):
+    y = DIGITS % several
+    model = clone(model).set_params(tol=tol)
+    whole = clone(model).fit(X, y, WEIGHTS)
+    fitted = blocks.fit(clone(model), cut(sp.csr_array(X), y, *edges), storage="memory")
+    assert_allclose(fitted.coef_, whole.coef_, atol=1e-6 * np.abs(whole.coef_).max())
 
 
 def test_files(tmp_path):

@@ -166,7 +166,11 @@ class Objective:
 
     def second_derivative(self, point: Point) -> Array:
         """C·s·∂²φ/∂m² at a point, (n, K)."""
-        jets = (self.loss.jet(point.m[rows], point.v[rows], self.Y[rows]) for rows in self.chunks)
+        return self.bends(point.m, point.v)
+
+    def bends(self, m: Array, v: Array) -> Array:
+        """C·s·∂²φ/∂m² of scores with these moments, (n, K)."""
+        jets = (self.loss.jet(m[rows], v[rows], self.Y[rows]) for rows in self.chunks)
         return np.asarray(self.weights * np.maximum(np.concatenate([jet.dmm for jet in jets]), 0.0))
 
     def curvature(self, point: Point) -> Array:

@@ -26,7 +26,10 @@ def choose(name: str, objective: Objective) -> Solver:
     """
     asked = "ncg" if name == "auto" else name
     if isinstance(objective, SumObjective):
-        return rounded.solve if objective.design.noiseless and objective.loss.kinked else SOLVERS[asked]
+        if objective.design.noiseless and objective.loss.kinked:
+            return rounded.solve
+        narrow = objective.design.noiseless and newton.suits_blocks(objective)
+        return newton.solve_blocks if narrow else SOLVERS[asked]
     if objective.design.noiseless and newton.suits(objective):
         return newton.solve
     if objective.design.noiseless and objective.loss.kinked:

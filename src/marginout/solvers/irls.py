@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -108,13 +109,20 @@ def _bordered(
     for k in range(objective.K):
         if U is None:
             dW[:, k] = -solve_k(k, G[:, k])
-            continue
-        both = solve_k(k, np.column_stack([G[:, k], U[:, k]]))
-        schur = a[:, k].sum() - U[:, k] @ both[:, 1]
-        if schur > 0:
-            db[k] = (U[:, k] @ both[:, 0] - slope[k]) / schur
-        dW[:, k] = -both[:, 0] - db[k] * both[:, 1]
+        else:
+            solve = partial(solve_k, k)
+            dW[:, k], db[k] = with_offset(solve, G[:, k], U[:, k], a[:, k].sum(), slope[k])
     return dW, db
+
+
+def with_offset(
+    solve: Callable[[Array], Array], g: Array, u: Array, total: float, slope: float
+) -> tuple[Array, float]:
+    """dw and db of one problem of :func:`_bordered`; total = Σa, slope = g_b."""
+    both = solve(np.column_stack([g, u]))
+    schur = total - u @ both[:, 1]
+    db = float((u @ both[:, 0] - slope) / schur) if schur > 0 else 0.0
+    return -both[:, 0] - db * both[:, 1], db
 
 
 def _factorize(A: Array) -> tuple[Array, bool]:
@@ -130,21 +138,23 @@ def _factorize(A: Array) -> tuple[Array, bool]:
 def _cholesky(
     objective: Objective, point: Point, G: Array, a: Array, variance: Array, squares: Array
 ) -> tuple[Array, Array]:
-    factors = []
-    for k in range(objective.K):
-        A = objective.design.gram(a[:, k])
-        diagonal = np.einsum("dd->d", A)
-        diagonal += 1.0
-        # Scaled to a unit diagonal, features of any size can be factorised together.
-        scale = 1.0 / np.sqrt(diagonal)
-        A *= scale[:, None] * scale
-        factors.append((_factorize(A), scale))
+    solvers = [ridge_solver(objective.design.gram(each)) for each in a.T]
+    return _bordered(objective, G, a, point, lambda k, r: solvers[k](r))
 
-    def solve_k(k: int, r: Array) -> Array:
-        factor, scale = factors[k]
+
+def ridge_solver(A: Array) -> Callable[[Array], Array]:
+    """r ↦ (I + A)⁻¹r for a Gram matrix A, which is spent."""
+    diagonal = np.einsum("dd->d", A)
+    diagonal += 1.0
+    # Scaled to a unit diagonal, features of any size can be factorised together.
+    scale = 1.0 / np.sqrt(diagonal)
+    A *= scale[:, None] * scale
+    factor = _factorize(A)
+
+    def solve(r: Array) -> Array:
         return np.asarray((cho_solve(factor, (r.T * scale).T, check_finite=False).T * scale).T)
 
-    return _bordered(objective, G, a, point, solve_k)
+    return solve
 
 
 def _woodbury(

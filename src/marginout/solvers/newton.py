@@ -4,17 +4,22 @@ Smooth losses are taken as they are. A kink is rounded off by δ (a variance of 
 score), the smooth problem is solved, and δ is lowered, each solution starting the next.
 Dual coordinate descent is faster where a factorisation is not to be had, but knows no
 way around features of very different size; this does not mind them.
+
+For examples in blocks (:func:`solve_blocks`) any number of them will do: their Hessians, of d² numbers, are
+added up.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
 from marginout._objective import Array, Objective, dots
 from marginout.solvers import dual
-from marginout.solvers._linesearch import certify, minimize_line
+from marginout.solvers._linesearch import certify, minimize_line, starting_point
 from marginout.solvers._result import Monitor, Progress, Result
-from marginout.solvers.irls import cheapest_factor
+from marginout.solvers.irls import cheapest_factor, ridge_solver, with_offset
 
 #: Roundings of the kink, as fractions of the loss's scale; those below FINE only where `tol` asks.
 ROUNDINGS = 10.0 ** np.arange(0.0, -9.1, -0.5)
@@ -24,6 +29,10 @@ STAGE, LAST = 1e-6, 1e-22
 STEPS = 30
 #: Multiplications that all the factorisations of a fit may take.
 AFFORDABLE = 2e9
+#: Most features of examples in blocks.
+NARROW = 256
+#: A step that would lower F by this fraction of the tolerance is the last, whatever the gradient says.
+TINY = 1e-6
 
 
 def suits(objective: Objective) -> bool:
@@ -67,3 +76,37 @@ def _descend(objective: Objective, W: Array, b: Array, progress: Progress) -> No
         progress.exhaust()  # finer roundings are lost in the arithmetic's own
     progress.record(steps, point, left)
     progress.keep(point, gap)
+
+
+def suits_blocks(objective: Any) -> bool:
+    """Whether Hessians are small enough to be made, and sent, some dozen times."""
+    return bool(objective.design.d <= NARROW)
+
+
+def solve_blocks(
+    objective: Any, W: Array, b: Array, *, tol: float, max_iter: int, monitor: Monitor | None = None
+) -> Result:
+    """Minimise all K problems of examples in blocks, one after the other, from (W, b); the loss is smooth."""
+    progress = Progress(objective, tol, max_iter, monitor)
+    return progress.solve(objective, W, b, _descend_blocks, size=1)
+
+
+def _descend_blocks(objective: Any, W: Array, b: Array, progress: Progress) -> None:
+    point = starting_point(objective, W, b)
+    for iteration in range(1, progress.max_iter + 1):
+        H, g = objective.hessian(point)
+        solve, G = ridge_solver(np.ascontiguousarray(H[:-1, :-1])), np.ascontiguousarray(g[:-1])
+        if objective.fit_intercept:
+            dw, db = with_offset(solve, G[:, 0], H[:-1, -1], H[-1, -1], g[-1, 0])
+        else:
+            dw, db = -solve(G[:, 0]), 0.0
+        dW, gain = dw[:, None], -(G[:, 0] @ dw + g[-1] * db)
+        # The certificate itself: once Newton's steps are short, it costs one or two more of them.
+        left = np.minimum(0.5 * dots(G, G), gain / TINY)
+        more = progress.record(iteration, point, left)
+        before, point = point, minimize_line(objective.line(point, dW), LAST)
+        if not more:
+            break
+    # The last step is there, and of an error ε in F, √ε is left in the weights. At a kink it may lead astray.
+    ends = [certify(objective, end) for end in (before, point)]
+    progress.keep(*min(ends, key=lambda end: float(end[1][0])))

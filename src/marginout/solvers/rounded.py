@@ -1,8 +1,8 @@
 """Kinked losses without noise, for objectives whose rows nobody has in one place: a plain SVM or SVR.
 
-Dual coordinate descent and factorisations want X itself. Here the kinks are rounded off by δ (a
-variance of δ² in every score), the smooth problem is solved by `lbfgs`, and δ is lowered
-until it matters no more, each solution starting the next. A rounded loss lies above the loss by
+Dual coordinate descent wants X itself. Here the kinks are rounded off by δ (a variance of δ²
+in every score), the smooth problem is solved by `newton`, or by `lbfgs` if features are many, and δ
+is lowered until it matters no more, each solution starting the next. A rounded loss lies above the loss by
 at most δ, so that
 
     F(w) − min F  ≤  F_δ(w) − min F_δ + δ C Σ s
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from marginout._objective import Array
-from marginout.solvers import lbfgs
+from marginout.solvers import lbfgs, newton
 from marginout.solvers._result import Monitor, Result
 
 #: Roundings, as fractions of the loss's scale.
@@ -34,13 +34,14 @@ def solve(
 ) -> Result:
     """Minimise all K problems from (W, b)."""
     total = objective.total_weight()
+    inner = newton.solve_blocks if newton.suits_blocks(objective) else lbfgs.solve
     history: list[float] = []
     iterations = 0
     for rounding in ROUNDINGS:
         excess = rounding * objective.loss.scale * total
         smooth = objective.rounded(rounding)
         stage = tol if not history else max((1 - PART) * tol, STAGE * float(np.min(excess)) / history[-1])
-        result = lbfgs.solve(smooth, W, b, tol=stage, max_iter=max_iter - iterations, monitor=monitor)
+        result = inner(smooth, W, b, tol=stage, max_iter=max_iter - iterations, monitor=monitor)
         W, b = result.W, result.b
         history += result.history
         iterations += result.n_iter
