@@ -158,6 +158,20 @@ def test_plain_machines_have_the_very_same_weights(model, several, edges, tol):
     assert_allclose(fitted.coef_, whole.coef_, atol=1e-6 * np.abs(whole.coef_).max())
 
 
+@pytest.mark.parametrize("X", [X, sp.csr_array(X)], ids=["dense", "csr"])
+@pytest.mark.parametrize(
+    ("model", "y"), [(DropoutSVR(10.0), 100.0 + DIGITS), (DropoutSVC(), DIGITS % 3)], ids=["svr", "svc"]
+)
+def test_features_in_groups_take_as_many_iterations_as_in_memory(model, y, X):
+    """And so end at the same weights, closer to each other than either is to the optimum."""
+    model = clone(model).set_params(noise=GroupDropout(np.arange(64) // 8, 0.3), tol=1e-8)
+    whole = clone(model).fit(X, y, WEIGHTS)
+    for edges in (), (1, 100, 140), range(20, 300, 20):
+        fitted = blocks.fit(clone(model), cut(X, y, *edges), storage="memory")
+        assert fitted.n_iter_ <= whole.n_iter_ + 2
+        assert_allclose(fitted.coef_, whole.coef_, atol=1e-6 * np.abs(whole.coef_).max())
+
+
 def test_files(tmp_path):
     pd = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")

@@ -19,7 +19,7 @@ from sklearn.base import clone
 from sklearn.utils.multiclass import check_classification_targets
 
 from marginout import _checkpoint
-from marginout._design import design_of, make_design
+from marginout._design import Grouping, design_of, make_design
 from marginout._objective import Array, Objective
 from marginout._sum import Executor, Handles, SumObjective, Whole
 from marginout._validation import check_count, check_features, check_flag, check_real, check_sample_weight
@@ -230,6 +230,17 @@ def block_objective(block: Block, plan: Plan) -> Objective:
     return Objective(design, plan.loss, *targets(block.y, block.weights, plan), plan.fit_intercept)
 
 
+def _whole(total: Summary, noise: Noise) -> Whole:
+    """What solvers ask of the design of all blocks."""
+    _, coefficient, _, groups = noise.moments(total.d)
+    noiseless = not coefficient.any()
+    if groups is None:
+        return Whole(total.n, total.d, total.nnz, noiseless)
+    kappa = np.zeros(int(groups.max()) + 1)
+    kappa[groups] = coefficient
+    return Whole(total.n, total.d, total.nnz, noiseless, Grouping(groups), kappa)
+
+
 def minimize(
     model: Any,
     executor: Executor,
@@ -244,8 +255,7 @@ def minimize(
     Sets: all fitted attributes, at the end; those of a checkpoint's start before.
     """
     K = 1 if plan.classes is None or len(plan.classes) == 2 else len(plan.classes)
-    noiseless = not plan.noise.moments(total.d).coefficient.any()
-    whole = Whole(total.n, total.d, total.nnz, noiseless)
+    whole = _whole(total, plan.noise)
     objective = SumObjective(executor, blocks, whole, plan.loss, K, plan.fit_intercept)
     known = {} if plan.classes is None else {"classes_": plan.classes}
     start = plan.classes is None or np.array_equal(getattr(model, "classes_", ()), plan.classes)

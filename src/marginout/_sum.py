@@ -21,6 +21,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from marginout._design import GroupDesign, Grouping
 from marginout._design._precondition import Diagonal, Preconditioner
 from marginout._objective import ROUNDING, Array, Objective, RidgeLine, Track, dots
 from marginout.losses import Loss
@@ -31,6 +32,10 @@ Handles = Sequence[Any]
 State = tuple[Array, ...]
 #: A function of a block, its states and other arguments: an array to be added up, or a state.
 Task = Callable[..., Any]
+
+
+#: Most entries of the groups' blocks that are sent, for each problem: 8 MB.
+HEAVIEST = 2**20
 
 
 class Executor(Protocol):
@@ -51,6 +56,9 @@ class Whole:
     d: int
     nnz: int
     noiseless: bool
+    #: Of noise in groups: which they are, and the coefficient of each.
+    grouping: Grouping | None = None
+    group_kappa: Array | None = None
     #: All problems go to the blocks together: what they share is the way there.
     batch: int = 2**31
     #: Nothing that needs the rows of X in one place can be had.
@@ -189,7 +197,16 @@ class SumObjective:
         return H, g
 
     def preconditioner(self, point: SumPoint) -> Preconditioner:
-        return Diagonal(self.curvature(point))
+        """The diagonal, or the blocks of features that are corrupted together: about one pass over X."""
+        grouping, kappa, d = self.design.grouping, self.design.group_kappa, self.design.d
+        step = 0 if grouping is None else grouping.step(self.design.n, self.design.nnz)
+        if grouping is None or kappa is None or not step or grouping.sizes @ grouping.sizes > HEAVIEST:
+            return Diagonal(self.curvature(point))
+        sums = self.sum(_grams, [point.state], step)
+        flat = np.split(sums[d:], np.cumsum(grouping.sizes**2)[:-1])
+        shapes = [(self.K, size, size) for size in grouping.sizes]
+        grams = [part.T.reshape(shape) for part, shape in zip(flat, shapes, strict=True)]
+        return grouping.preconditioner(sums[:d], grams, np.broadcast_to(kappa[:, None], (len(kappa), self.K)))
 
     def line(self, point: SumPoint, P: Array | None) -> SumLine:
         """F along P from a point: one pass over X, now; none later. None: the offset alone."""
@@ -295,6 +312,16 @@ def _curvature(block: Objective, state: State, view: View) -> Array:
     block = view.of(block)
     squares, variance = block.design.diagonal(block.lasting(*state))
     return np.asarray(squares + variance)
+
+
+def _grams(block: Objective, state: State, view: View, step: int) -> Array:
+    """The diagonal, and below it the entries of every group's block by a sample of rows, (d + Σ size², K)."""
+    block = view.of(block)
+    design, a = block.design, block.lasting(*state)
+    assert isinstance(design, GroupDesign)
+    return np.concatenate(
+        [design.diagonal(a)[0], *(gram.reshape(len(gram), -1).T for gram in design.group_grams(a, step))]
+    )
 
 
 def _hessian(block: Objective, state: State, view: View) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marginout._design._groups import GroupCsrDesign, GroupDenseDesign, GroupDesign, GroupSums
+from marginout._design._groups import GroupCsrDesign, GroupDenseDesign, GroupDesign, Grouping, GroupSums
 from marginout._design._precondition import Preconditioner
 from marginout._design._storage import (
     BLOCK_ENTRIES,
@@ -31,6 +31,7 @@ __all__ = [
     "GroupDenseDesign",
     "GroupDesign",
     "GroupSums",
+    "Grouping",
     "Preconditioner",
     "design_of",
     "linear_scores",

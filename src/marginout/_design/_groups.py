@@ -33,11 +33,11 @@ SMALL_GROUP = 16
 SAMPLE, SPARSEST = 100, 8
 
 
-class GroupSums:
-    """The sums s = w_g·x_g over every row's groups, (rows, G, K), and their adjoint."""
+class Grouping:
+    """Which features go together."""
 
-    def __init__(self, X: Any, groups: NDArray[np.intp]) -> None:
-        self.X, self.groups = X, groups.astype(np.int32)
+    def __init__(self, groups: NDArray[np.intp]) -> None:
+        self.groups = groups.astype(np.int32)
         self.sizes = np.bincount(groups)
         self.count = len(self.sizes)
 
@@ -55,6 +55,39 @@ class GroupSums:
     def members(self) -> list[NDArray[np.intp]]:
         """The features of every group."""
         return np.split(self.order, self.starts[1:])
+
+    def step(self, n: int, nnz: int) -> int:
+        """Every how many-th of n rows shows how features go together; 0 if their blocks cost too much."""
+        if BLOCK_WORTH * int(self.sizes @ self.sizes) > nnz:
+            return 0
+        return min(max(1, n // (SAMPLE * int(self.sizes.max()))), SPARSEST)
+
+    def preconditioner(self, exact: Array, grams: list[Array], variances: Array) -> Preconditioner:
+        """The groups' blocks of I + Mᵀdiag(a)M + Var, by (M∘M)ᵀa, (d, K), and grams of a sample of rows.
+
+        `variances` are the κ of every group and problem, (G, K).
+        """
+        inverses = []
+        for own, kappa, block in zip(self.members, variances, grams, strict=True):
+            # How features go together is seen in a sample of the rows; how large they are, in all.
+            seen = np.einsum("kii->ki", block).copy()
+            unit = 1.0 / np.sqrt(np.where(seen > 0, seen, 1.0))
+            heavy = (1.0 + kappa)[:, None] * exact[own].T
+            part = np.sqrt(heavy / (1.0 + heavy)) * unit
+            block *= part[:, :, None] * part[:, None, :]
+            # Scaled to a unit diagonal, features of any size can be inverted together.
+            np.einsum("kii->ki", block)[...] = 1.0 + 1e-12
+            size = 1.0 / np.sqrt(1.0 + heavy)
+            inverses.append(size[:, :, None] * np.linalg.inv(block) * size[:, None, :])
+        return Blocks(self.members, inverses)
+
+
+class GroupSums(Grouping):
+    """The sums s = w_g·x_g over every row's groups, (rows, G, K), and their adjoint."""
+
+    def __init__(self, X: Any, groups: NDArray[np.intp]) -> None:
+        super().__init__(groups)
+        self.X = X
 
     def forward(self, rows: slice, W: Array) -> Array:
         """s of some rows for weights W, (d, K)."""
@@ -115,26 +148,12 @@ class GroupDesign(Design):
         self.group_kappa[self.groups] = self.coefficient
 
     def preconditioner(self, a: Array, factors: Array | float = 1.0) -> Preconditioner:
-        sizes = self.sums.sizes
-        if BLOCK_WORTH * int(sizes @ sizes) > self.nnz:
+        step = self.sums.step(self.n, self.nnz)
+        if not step:
             return super().preconditioner(a, factors)
-        step = min(max(1, self.n // (SAMPLE * int(sizes.max()))), SPARSEST)
         exact, _ = self.diagonal(a)
-        inverses = []
-        for own, kappa, block in zip(
-            self.sums.members, self.group_kappa, self._group_grams(a, step), strict=True
-        ):
-            # How features go together is seen in a sample of the rows; how large they are, in all.
-            seen = np.einsum("kii->ki", block).copy()
-            unit = 1.0 / np.sqrt(np.where(seen > 0, seen, 1.0))
-            heavy = (1.0 + kappa * np.broadcast_to(factors, a.shape[1]))[:, None] * exact[own].T
-            part = np.sqrt(heavy / (1.0 + heavy)) * unit
-            block *= part[:, :, None] * part[:, None, :]
-            # Scaled to a unit diagonal, features of any size can be inverted together.
-            np.einsum("kii->ki", block)[...] = 1.0 + 1e-12
-            size = 1.0 / np.sqrt(1.0 + heavy)
-            inverses.append(size[:, :, None] * np.linalg.inv(block) * size[:, None, :])
-        return Blocks(self.sums.members, inverses)
+        variances = self.group_kappa[:, None] * np.broadcast_to(factors, a.shape[1])
+        return self.sums.preconditioner(exact, self.group_grams(a, step), variances)
 
     def kernel(self, weights: Array) -> Array:
         raise ValueError(
@@ -143,7 +162,7 @@ class GroupDesign(Design):
         )
 
     @abstractmethod
-    def _group_grams(self, a: Array, step: int) -> list[Array]:
+    def group_grams(self, a: Array, step: int) -> list[Array]:
         """X_gᵀdiag(a_k)X_g of every group, each (K, size, size), over every step-th row."""
 
     def _add_variance(self, gram: Array, a: Array) -> Array:
@@ -174,7 +193,7 @@ class GroupCsrDesign(GroupDesign, CsrDesign):
         _groups.csr_pullback(*self._csr, self.sums.groups, U, dm, dv, parts, room, len(parts))
         return self._sum(parts)
 
-    def _group_grams(self, a: Array, step: int) -> list[Array]:
+    def group_grams(self, a: Array, step: int) -> list[Array]:
         sizes = np.array([len(own) for own in self.sums.members], dtype=np.int32)
         ends = np.cumsum(sizes.astype(np.int64) ** 2)
         rank = np.empty(self.d, dtype=np.int32)
@@ -231,7 +250,7 @@ class GroupDenseDesign(GroupDesign, DenseDesign):
         assert total is not None
         return total
 
-    def _group_grams(self, a: Array, step: int) -> list[Array]:
+    def group_grams(self, a: Array, step: int) -> list[Array]:
         X, a = self.X[::step], a[::step]
         blocks = []
         for own in self.sums.members:
