@@ -504,6 +504,17 @@ def test_a_block_that_takes_all_memory_is_named():
     assert not hasattr(model, "coef_")
 
 
+def fail(block):
+    raise ValueError("no such block")
+
+
+def test_a_block_that_fails_is_not_kept_back_by_others(monkeypatch):
+    monkeypatch.setattr(_cluster, "PATIENCE", 1.0)
+    blocks = [delayed(fail)(X), delayed(time.sleep)(LIMIT)]
+    with running(2), pytest.raises(ValueError, match="no such block"):
+        DropoutSVC().fit(blocks, [delayed(DIGITS)] * 2)
+
+
 def test_a_lost_scheduler_is_named(tmp_path, monkeypatch):
     path, write = tmp_path / "fit.npz", _checkpoint.Writer.__call__
     with running(1) as client:

@@ -127,16 +127,18 @@ class Cluster:
             return list(self.client.gather(list(futures)))
 
     def _await(self, futures: Sequence[Any]) -> None:
-        """Wait for futures, but not for ever where nobody is left to compute them."""
+        """Wait for futures; not for all if one fails, nor for ever where nobody is left to compute them."""
         alone = 0
         while futures and alone < LOOKS:
             try:
                 wait(list(futures), timeout=PATIENCE)
                 return
             except TimeoutError:
+                if any(future.status == "error" for future in futures):
+                    return  # one has failed already, perhaps by ending the workers that others wait for
                 alone = 0 if self.client.nthreads() else alone + 1
         if futures:
-            waiting = self._where(future.key for future in futures if future.status == "pending")
+            waiting = self._where(future.key for future in futures if future.status != "finished")
             raise RuntimeError(
                 f"The cluster has had no worker for {PATIENCE * LOOKS:g} s, while there was {waiting} to "
                 "compute. If they died for want of memory, start workers with more of it, or use smaller "
