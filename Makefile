@@ -54,22 +54,23 @@ $(VENV)/.installed: $(VENV)/.created $(SOURCES)
 	$(BIN)/python -m pip install --quiet .
 	@touch $@
 
+# What is installed already is not built again: these only add what an extra needs.
 $(VENV)/.test: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet '.[test]'
+	$(BIN)/python -m pip install --quiet 'marginout[test]'
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet '.[bench]'
+	$(BIN)/python -m pip install --quiet 'marginout[bench]'
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet '.[docs]'
+	$(BIN)/python -m pip install --quiet 'marginout[docs]'
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet '.[lint]'
+	$(BIN)/python -m pip install --quiet 'marginout[lint]'
 	@touch $@
 
 $(VENV)/.reproduction: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet '.[reproduction]'
+	$(BIN)/python -m pip install --quiet 'marginout[reproduction]'
 	@touch $@
