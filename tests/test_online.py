@@ -99,6 +99,25 @@ def test_any_regularisation(C):
     assert gap(learn(DropoutSVC(C=C), X, y), X, y) < 0.02
 
 
+def test_targets_without_noise_are_met():
+    """Residuals that vanish do not set the weights swinging."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50_000, 50))
+    y = X @ rng.normal(size=50)
+    model = DropoutSVR(noise=0.0)
+    for i in range(0, len(y), 5000):
+        model.partial_fit(X[i : i + 5000], y[i : i + 5000])
+        assert i < 10_000 or np.abs(model.predict(X) - y).mean() < 0.1
+
+
+def test_a_state_of_another_layout_is_refused():
+    X, y = stream(50)
+    model = learn(DropoutSVC(), X, y)
+    model._stream.lines = np.ascontiguousarray(model._stream.lines[:, :6])
+    with pytest.raises(ValueError, match="another version of marginout"):
+        model.partial_fit(X, y)
+
+
 NOISES = [
     Deletion(0.4), Gaussian(0.5), Laplace(np.linspace(0, 1, D)), Poisson(), Dropout(np.linspace(0, 0.9, D)),
     GroupDropout(np.arange(D) // 4, 0.4),

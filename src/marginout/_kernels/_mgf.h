@@ -104,11 +104,18 @@ static cloned_void add_slopes(
     const double q = noise->rate[columns[j]], p = 1 - q, value = x[j] * noise->factor[columns[j]] * p;
     double *restrict g = G + columns[j] * K;
     double own = 0;
-    for (ptrdiff_t k = 0; k < K; k++) {
-      const double up = z[k] > 0 ? 1 : e[k], down = z[k] > 0 ? e[k] : 1;
-      const double slope = value * R[k] * (q == 0 ? 1 : up / (q * down + p * up));
-      own += slope;
-      g[k] += a[k] * slope;
+    if (q == 0) { /* e may not have been computed */
+      for (ptrdiff_t k = 0; k < K; k++) {
+        own += value * R[k];
+        g[k] += a[k] * value * R[k];
+      }
+    } else {
+      for (ptrdiff_t k = 0; k < K; k++) {
+        const double up = z[k] > 0 ? 1 : e[k], down = z[k] > 0 ? e[k] : 1;
+        const double slope = value * R[k] * up / (q * down + p * up);
+        own += slope;
+        g[k] += a[k] * slope;
+      }
     }
     if (noise->joint) g[c] -= own;
   }

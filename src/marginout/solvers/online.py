@@ -18,12 +18,13 @@ goes along with the example's own curvature, and divides by what is proportional
 overshoot. A feature that is rare in the stream learns as much from an example as one that is frequent,
 whatever their scales.
 
-w trembles with every example, and a loss that is seen from there is rounded off. So its slopes are taken
-at a point between w and the answer, closer to the answer (Defazio et al., The Road Less Scheduled, 2024).
-The answer is an average of the iterates (Polyak & Ruppert) that forgets: weights grow like n_j. It is taken
-of w_j·p_j/n_j, which stands still while the ridge fades (p ≈ 1/C, w grows like n) as well as when it
-has (p grows like n, w stands still). The offset is one more feature, always there, without ridge and
-noise. Additive noise is a ridge that grows by 2φ_v σ_j² with every example, for all features at once.
+w trembles with every example, and a loss that is seen from there is rounded off. So a classifier's slopes
+are taken between w and the answer, closer to the answer (Defazio et al., The Road Less Scheduled, 2024).
+The answer is an average of the iterates (Polyak & Ruppert) that forgets: weights grow like n_j, or, in a
+regression, n_j⁴. It is taken of w_j·p_j/n_j, which stands still while the ridge fades (p ≈ 1/C, w grows
+like n) as well as when it has (p grows like n, w stands still). The offset is one more feature, always
+there, without ridge and noise. Additive noise is a ridge that grows by 2φ_v σ_j² with every example, for
+all features at once.
 
 Everything is a function of the examples in their order: how they are cut into calls changes nothing.
 """
@@ -52,6 +53,9 @@ MEMORY = 1.0
 OFFSET_MEMORY = 20.0
 #: The average's share in the point that losses are seen from.
 BLEND = 0.7
+#: A regression is different: its unit of length are its residuals, and where these vanish, w would swing
+#: around an average that lags behind. It forgets faster, and sees losses from w itself.
+TUBE_MEMORY, TUBE_BLEND = 4.0, 0.0
 
 
 def _code(loss: Loss) -> tuple[int, float, float]:
@@ -108,9 +112,10 @@ class Stream:
         factor, kappa, power, groups = self.moments
         uniform = len(factor) == len(kappa) == 1
         numbers = np.zeros(0, np.int32) if groups is None else groups.astype(np.int32)
+        memory, blend = (MEMORY, BLEND) if scale else (TUBE_MEMORY, TUBE_BLEND)
         stream = (
             self.lines, self.sums, np.array(_kolmogorov_rule()), kind, parameter, 1.0 / C, offset,
-            DECAY, CALM, MEMORY, OFFSET_MEMORY, BLEND,
+            DECAY, CALM, memory, OFFSET_MEMORY, blend,
         )  # fmt: skip
         rest = (
             np.ascontiguousarray(Y), weights, stream, (factor, kappa, numbers, uniform, power),
