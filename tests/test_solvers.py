@@ -14,11 +14,12 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
 from scipy.stats import norm
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC, SVR
 
-from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR
+from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR, blocks
 from marginout._design import make_design
 from marginout._objective import Objective
 from marginout.losses import EpsilonInsensitive, Hinge, logistic
@@ -438,6 +439,41 @@ def test_both_zero_noise_solvers_reach_the_optimum(loss, solver, offset, seed):
     np.testing.assert_allclose(result.value[0], p.conic[0], rtol=1e-6)
     assert result.gap[0] <= 1e-6 * result.value[0]
     np.testing.assert_allclose(result.value[0], p.value(result.W[:, 0], result.b[0]), rtol=1e-8)
+
+
+@pytest.mark.parametrize(("shift", "tol"), [(1e4, 1e-6), (1e5, 1e-3)])
+@pytest.mark.parametrize("loss", ESTIMATORS)
+def test_zero_noise_does_not_mind_a_large_mean(loss, shift, tol):
+    """F is that of centred features, to 1e-6, in memory and on blocks: the offset follows the weights."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 10))
+    y = X @ rng.normal(size=10) + 1.5 * rng.normal(size=300)
+    if loss != "epsilon":
+        y = (y > 0).astype(int)
+    model = ESTIMATORS[loss](noise=0.0, tol=tol)
+    centred, there = clone(model).fit(X, y), clone(model).fit(X + shift, y)
+    np.testing.assert_allclose(there.objective_, centred.objective_, rtol=1e-6)
+    assert there.optimality_gap_ <= tol * there.objective_
+    assert there.n_iter_ <= 100
+    parts = [(X[:100] + shift, y[:100]), (X[100:] + shift, y[100:])]
+    cut = blocks.fit(clone(model), parts, storage="memory")
+    np.testing.assert_allclose(cut.objective_, centred.objective_, rtol=1e-6)
+    assert cut.n_iter_ < 100
+
+
+def test_newton_does_not_call_it_solved_after_a_number_of_steps(monkeypatch):
+    """A line search that hardly moves: every stage takes all of its steps, and there is a warning."""
+
+    def creep(line, precision):
+        t = np.full(line.objective.K, 1e-3)
+        delta = np.zeros_like(t)
+        slope = line.expand(t, delta)
+        return line.move(t, delta, slope.value, delta)
+
+    monkeypatch.setattr(newton, "minimize_line", creep)
+    for loss in ESTIMATORS:
+        with pytest.warns(ConvergenceWarning, match="within .* of its minimum"):
+            Problem(loss, "none", seed=1).fit(tol=1e-6, max_iter=1000)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "epsilon"])

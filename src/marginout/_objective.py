@@ -186,9 +186,9 @@ class Objective:
         """The majoriser's curvatures; those that hold only for steps below the loss's grain cut off."""
         return np.minimum(self._majorizer(m, v), self.weights / self.loss.grain)
 
-    def line(self, point: Point, P: Array | None) -> Line:
-        """F along P from a point: one pass over X, now; none later. None: the offset alone."""
-        return Line(self, point, P)
+    def line(self, point: Point, P: Array | None, q: Array | float = 0.0) -> Line:
+        """F along (P, q) from a point: one pass over X, now; none later. None: the offset alone."""
+        return Line(self, point, P, q)
 
     def offset_gradient(self, point: Point) -> Array:
         """∂F/∂b, (K,); zero without an offset."""
@@ -237,9 +237,9 @@ class Objective:
 
 
 class Track:
-    """The losses on the plane (w + t·p, b + δ), summed over an objective's examples; without the ridge.
+    """The losses on the plane (w + t·p, b + t·q + δ), summed over an objective's examples; without the ridge.
 
-    `moments` are m and v at the start, and M p, V (w∘p), V (p∘p), each (n, K).
+    `moments` are m and v at the start, and M p + q, V (w∘p), V (p∘p), each (n, K).
     """
 
     def __init__(self, objective: Objective, moments: tuple[Array, ...]) -> None:
@@ -275,10 +275,13 @@ class Track:
 
 
 class RidgeLine(ABC):
-    """F on the plane (w + t·p, b + δ), for K problems with a step (t, δ) each: the ridge's part."""
+    """F on the plane (w + t·p, b + t·q + δ), for K problems with a step (t, δ) each: the ridge's part.
 
-    def __init__(self, objective: Any, point: Any, P: Array | None) -> None:
-        self.objective, self._point, self._P = objective, point, P
+    Of features with a large mean, q is what keeps the scores where they are while w moves: δ need not.
+    """
+
+    def __init__(self, objective: Any, point: Any, P: Array | None, q: Array | float) -> None:
+        self.objective, self._point, self._P, self._q = objective, point, P, q
         self._squares = np.zeros((3, objective.K))  # ‖w‖², w·p, ‖p‖²
         self._squares[0] = dots(point.W, point.W)
         if P is not None:
@@ -311,16 +314,20 @@ class RidgeLine(ABC):
         """W at a step."""
         return np.asarray(self._point.W if self._P is None else self._point.W + t * self._P)
 
+    def offset(self, t: Array, delta: Array) -> Array:
+        """b at a step."""
+        return np.asarray(self._point.b + t * self._q + delta)
+
 
 class Line(RidgeLine):
-    """F on the plane (w + t·p, b + δ), whose examples are all here."""
+    """F on the plane (w + t·p, b + t·q + δ), whose examples are all here."""
 
     objective: Objective
 
-    def __init__(self, objective: Objective, point: Point, P: Array | None) -> None:
-        super().__init__(objective, point, P)
-        along = (np.zeros_like(point.m),) * 3 if P is None else objective.design.line(point.W, P)
-        self._moments: tuple[Array, ...] = (point.m, point.v, *along)
+    def __init__(self, objective: Objective, point: Point, P: Array | None, q: Array | float) -> None:
+        super().__init__(objective, point, P, q)
+        a, c, e = (np.zeros_like(point.m),) * 3 if P is None else objective.design.line(point.W, P)
+        self._moments: tuple[Array, ...] = (point.m, point.v, a + q, c, e)
 
     def rounded(self, rounding: float) -> Line:
         """The same line for a loss whose kinks are rounded off."""
@@ -341,7 +348,7 @@ class Line(RidgeLine):
         """The point at a step, with F there and the offset's estimated suboptimality."""
         m, v = self._track.moments(t, delta)
         dm, dv = self.objective.slopes(m, v)
-        return Point(self.weights(t), self._point.b + delta, m, v, value, dm, dv, offset_left)
+        return Point(self.weights(t), self.offset(t, delta), m, v, value, dm, dv, offset_left)
 
     @property
     def _track(self) -> Track:

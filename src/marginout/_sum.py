@@ -208,22 +208,22 @@ class SumObjective:
         grams = [part.T.reshape(shape) for part, shape in zip(flat, shapes, strict=True)]
         return grouping.preconditioner(sums[:d], grams, np.broadcast_to(kappa[:, None], (len(kappa), self.K)))
 
-    def line(self, point: SumPoint, P: Array | None) -> SumLine:
-        """F along P from a point: one pass over X, now; none later. None: the offset alone."""
-        return SumLine(self, point, P)
+    def line(self, point: SumPoint, P: Array | None, q: Array | float = 0.0) -> SumLine:
+        """F along (P, q) from a point: one pass over X, now; none later. None: the offset alone."""
+        return SumLine(self, point, P, q)
 
     def _unsettled(self) -> Array:
         return np.full(self.K, np.inf if self.fit_intercept else 0.0)
 
 
 class SumLine(RidgeLine):
-    """F on the plane (w + t·p, b + δ); what the moments do along it stays with the blocks."""
+    """F on the plane (w + t·p, b + t·q + δ); what the moments do along it stays with the blocks."""
 
     objective: SumObjective
 
-    def __init__(self, objective: SumObjective, point: SumPoint, P: Array | None) -> None:
-        super().__init__(objective, point, P)
-        self.along = objective.map(_along, [], *([] if P is None else [point.W, P]))
+    def __init__(self, objective: SumObjective, point: SumPoint, P: Array | None, q: Array | float) -> None:
+        super().__init__(objective, point, P, q)
+        self.along = objective.map(_along, [], q, *([] if P is None else [point.W, P]))
         self.state = point.state
 
     def rounded(self, rounding: float) -> Self:
@@ -236,7 +236,7 @@ class SumLine(RidgeLine):
     def move(self, t: Array, delta: Array, value: Array, offset_left: Array) -> SumPoint:
         """The point at a step, with F there and the offset's estimated suboptimality."""
         state = self.objective.map(_moved, self._states, t, delta)
-        b = self._point.b + delta
+        b = self.offset(t, delta)
         return SumPoint(self.weights(t), b, value, offset_left, state, self.objective.executor)
 
     @property
@@ -338,9 +338,12 @@ def _hessian(block: Objective, state: State, view: View) -> Array:
     return sums
 
 
-def _along(block: Objective, view: View, *directions: Array) -> State:
-    """M p, V (w∘p) and V (p∘p) of W and P; nothing for the offset alone."""
-    return block.design.line(*directions) if directions else ()
+def _along(block: Objective, view: View, q: Array | float, *directions: Array) -> State:
+    """M p + q, V (w∘p) and V (p∘p) of W and P; nothing for the offset alone."""
+    if not directions:
+        return ()
+    a, c, e = block.design.line(*directions)
+    return a + q, c, e
 
 
 def _lifted(block: Objective, state: State, view: View) -> State:

@@ -17,7 +17,7 @@ import numpy as np
 
 from marginout._objective import Array, Objective, dots
 from marginout.solvers import dual
-from marginout.solvers._linesearch import certify, minimize_line, starting_point
+from marginout.solvers._linesearch import ROUNDING, certify, minimize_line, starting_point
 from marginout.solvers._result import Monitor, Progress, Result
 from marginout.solvers.irls import cheapest_factor, ridge_solver, with_offset
 
@@ -26,6 +26,8 @@ ROUNDINGS = 10.0 ** np.arange(0.0, -9.1, -0.5)
 FINE = 1e-6
 #: A stage ends when a step would lower F by less than this fraction of it; fine ones go further.
 STAGE, LAST = 1e-6, 1e-22
+#: After so many steps a stage ends as well: the next may do better. A smooth loss has no next, and goes
+#: on while F falls.
 STEPS = 30
 #: Multiplications that all the factorisations of a fit may take.
 AFFORDABLE = 2e9
@@ -33,6 +35,7 @@ AFFORDABLE = 2e9
 NARROW = 256
 #: A step that would lower F by this fraction of the tolerance is the last, whatever the gradient says.
 TINY = 1e-6
+EPS = np.finfo(float).eps
 
 
 def suits(objective: Objective) -> bool:
@@ -56,13 +59,17 @@ def _descend(objective: Objective, W: Array, b: Array, progress: Progress) -> No
     for rounding in ROUNDINGS if objective.loss.kinked else [objective.rounding]:
         smooth = objective.rounded(rounding)
         point = smooth.point(W, b)
-        for _ in range(min(STEPS, progress.max_iter - steps)):
+        for step in range(progress.max_iter - steps):
             steps += 1
+            before = point.value[0]
             G, a = smooth.gradient(point), smooth.second_derivative(point)
             dW, db = factor_step(smooth, point, G, a, nothing, nothing)
             gain = -(dots(G, dW) + smooth.offset_gradient(point) * db)
-            point = minimize_line(smooth.line(point, dW), LAST)
+            point = minimize_line(smooth.line(point, dW, db), LAST)
             if gain[0] <= (LAST if rounding < FINE else STAGE) * point.value[0]:
+                break
+            falls = before - point.value[0] > ROUNDING * before
+            if step + 1 >= STEPS and (objective.loss.kinked or not falls):
                 break
         W, b = point.W, point.b
         if objective.loss.kinked:
@@ -73,7 +80,11 @@ def _descend(objective: Objective, W: Array, b: Array, progress: Progress) -> No
         if steps >= progress.max_iter or (rounding < FINE and left[0] <= progress.tol * point.value[0]):
             break
     else:
-        progress.exhaust()  # finer roundings are lost in the arithmetic's own
+        # Finer roundings are lost in the arithmetic's own; so is a gain too small to be seen in F or in the
+        # losses. There is no more to gain than F.
+        unseen = ROUNDING * point.value[0] + EPS * objective.loss.scale * objective.weights.sum()
+        if min(gain[0], point.value[0]) <= unseen:
+            progress.exhaust()
     progress.record(steps, point, left)
     progress.keep(point, gap)
 
@@ -104,7 +115,7 @@ def _descend_blocks(objective: Any, W: Array, b: Array, progress: Progress) -> N
         # The certificate itself: once Newton's steps are short, it costs one or two more of them.
         left = np.minimum(0.5 * dots(G, G), gain / TINY)
         more = progress.record(iteration, point, left)
-        before, point = point, minimize_line(objective.line(point, dW), LAST)
+        before, point = point, minimize_line(objective.line(point, dW, db), LAST)
         if not more:
             break
     # The last step is there, and of an error ε in F, √ε is left in the weights. At a kink it may lead astray.
