@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import dump_svmlight_file, load_digits
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 from marginout import (
@@ -132,8 +133,30 @@ def test_plain_machines(model):
         assert_allclose(fitted.decision_function(X), libsvm.decision_function(X), atol=0.1)
 
 
+@pytest.mark.parametrize("d", [257, 300])
+def test_plain_machines_are_exact_for_hundreds_of_features(d):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(400, d))
+    y = (X @ rng.normal(size=d) + 0.5 * d**0.5 * rng.normal(size=400) > 0).astype(int)
+    whole = DropoutSVC(noise=0.0, tol=1e-7, max_iter=10_000).fit(X, y)
+    parts = [(X[:150], y[:150]), (X[150:], y[150:])]
+    fitted = blocks.fit(DropoutSVC(noise=0.0, tol=1e-6), parts, storage="memory")
+    assert_allclose(fitted.objective_, whole.objective_, rtol=1e-6)
+    assert fitted.optimality_gap_ <= 1e-5 * fitted.objective_
+
+
+def test_plain_machines_that_stand_still_are_not_called_solved(monkeypatch):
+    """L-BFGS gets to some 1e-5 of the minimum, whatever tol says: then there is a warning."""
+    monkeypatch.setattr("marginout.solvers.newton.NARROW_KINKED", 63)
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(400, 300))
+    y = (X @ rng.normal(size=300) + 0.5 * 300**0.5 * rng.normal(size=400) > 0).astype(int)
+    with pytest.warns(ConvergenceWarning, match="would not fall any further.* within .* of its minimum"):
+        blocks.fit(DropoutSVC(noise=0.0, tol=1e-7, max_iter=5000), [(X, y)], storage="memory")
+
+
 def test_plain_machines_of_many_features(monkeypatch):
-    monkeypatch.setattr("marginout.solvers.newton.NARROW", 63)
+    monkeypatch.setattr("marginout.solvers.newton.NARROW_KINKED", 63)
     y = DIGITS % 2
     whole = DropoutSVC(noise=0.0, tol=1e-7).fit(X, y)
     fitted = blocks.fit(DropoutSVC(noise=0.0), cut(X, y, 200, weights=np.ones(300)), storage="memory")

@@ -38,6 +38,8 @@ class Result:
     n_iter : int
     history : list of float
         F, summed over the problems, after as many iterations of each.
+    left : (K,) or infinite
+        The last estimate of F's suboptimality; more than the tolerance where F merely stood still.
     """
 
     W: Array
@@ -47,6 +49,7 @@ class Result:
     converged: NDArray[np.bool_]
     n_iter: int
     history: list[float]
+    left: Array | float = np.inf
 
     def warn(self, max_iter: int, stacklevel: int = 2) -> None:
         """Say how far from the optimum the fit stopped, and what helps, if it did not converge."""
@@ -224,4 +227,5 @@ class Progress:
         length = max(map(len, self._history))
         padded = [values + values[-1:] * (length - len(values)) for values in self._history]
         history = [sum(values) for values in zip(*padded, strict=True)]
-        return Result(self._W, self._b, self._value, self._gap, converged, int(self._n_iter.max()), history)
+        n_iter = int(self._n_iter.max())
+        return Result(self._W, self._b, self._value, self._gap, converged, n_iter, history, self._left)

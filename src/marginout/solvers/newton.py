@@ -31,8 +31,10 @@ STAGE, LAST = 1e-6, 1e-22
 STEPS = 30
 #: Multiplications that all the factorisations of a fit may take.
 AFFORDABLE = 2e9
-#: Most features of examples in blocks.
-NARROW = 256
+#: Most features of examples in blocks. Conjugate gradients take a few dozen passes for a smooth loss, and a
+#: Hessian of many features costs more. For a kinked one L-BFGS takes a thousand, which at 1000 dense
+#: features last as long as Newton's sixty Hessians, and may never get close: the limit is their 8 MB.
+NARROW, NARROW_KINKED = 256, 1024
 #: A step that would lower F by this fraction of the tolerance is the last, whatever the gradient says.
 TINY = 1e-6
 EPS = np.finfo(float).eps
@@ -91,7 +93,7 @@ def _descend(objective: Objective, W: Array, b: Array, progress: Progress) -> No
 
 def suits_blocks(objective: Any) -> bool:
     """Whether Hessians are small enough to be made, and sent, some dozen times."""
-    return bool(objective.design.d <= NARROW)
+    return bool(objective.design.d <= (NARROW_KINKED if objective.loss.kinked else NARROW))
 
 
 def solve_blocks(

@@ -27,6 +27,8 @@ ROUNDINGS = 10.0 ** -np.arange(1.0, 9.1, 0.5)
 PART = 0.5
 #: Stages before the last are solved no better than the rounding deserves, as a fraction of its excess.
 STAGE = 0.1
+#: What estimates may err by, and a certificate need not: it may exceed the tolerance by as much.
+CERTAIN = 10.0
 
 
 def solve(
@@ -34,18 +36,30 @@ def solve(
 ) -> Result:
     """Minimise all K problems from (W, b)."""
     total = objective.total_weight()
-    inner = newton.solve_blocks if newton.suits_blocks(objective) else lbfgs.solve
+    narrow = newton.suits_blocks(objective)
+    inner = newton.solve_blocks if narrow else lbfgs.solve
+    stopped = False
+
+    def watch(*seen: Any) -> bool:
+        nonlocal stopped
+        stopped = monitor is not None and bool(monitor(*seen))
+        return stopped
+
     history: list[float] = []
     iterations = 0
     for rounding in ROUNDINGS:
         excess = rounding * objective.loss.scale * total
         smooth = objective.rounded(rounding)
         stage = tol if not history else max((1 - PART) * tol, STAGE * float(np.min(excess)) / history[-1])
-        result = inner(smooth, W, b, tol=stage, max_iter=max_iter - iterations, monitor=monitor)
+        result = inner(smooth, W, b, tol=stage, max_iter=max_iter - iterations, monitor=monitor and watch)
         W, b = result.W, result.b
         history += result.history
         iterations += result.n_iter
-        if np.all(excess <= PART * tol * result.value) or iterations >= max_iter:
+        if stopped or np.all(excess <= PART * tol * result.value) or iterations >= max_iter:
             break
-    value = objective.point(W, b).value
-    return replace(result, value=value, gap=result.gap + excess, n_iter=iterations, history=history)
+    value, gap = objective.point(W, b).value, result.gap + excess
+    converged = result.converged
+    if not (narrow or stopped):
+        # Close to a kink L-BFGS may stand still far from the minimum: that F does not fall proves nothing.
+        converged &= (result.left <= stage * result.value) | (gap <= CERTAIN * tol * value)
+    return replace(result, value=value, gap=gap, converged=converged, n_iter=iterations, history=history)
