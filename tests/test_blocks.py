@@ -27,6 +27,7 @@ from marginout import (
     MCFClassifier,
     blocks,
 )
+from marginout._design import Grouping
 from marginout.noise import Deletion, Gaussian, GroupDropout
 
 TIGHT = {"tol": 1e-11, "max_iter": 3000}
@@ -185,7 +186,7 @@ def test_plain_machines_have_the_very_same_weights(model, several, edges, tol):
 @pytest.mark.parametrize(
     ("model", "y"), [(DropoutSVR(10.0), 100.0 + DIGITS), (DropoutSVC(), DIGITS % 3)], ids=["svr", "svc"]
 )
-def test_features_in_groups_take_as_many_iterations_as_in_memory(model, y, X):
+def test_features_in_groups_take_as_many_iterations_as_in_memory(model, y, X, monkeypatch):
     """And so end at the same weights, closer to each other than either is to the optimum."""
     model = clone(model).set_params(noise=GroupDropout(np.arange(64) // 8, 0.3), tol=1e-8)
     whole = clone(model).fit(X, y, WEIGHTS)
@@ -193,6 +194,18 @@ def test_features_in_groups_take_as_many_iterations_as_in_memory(model, y, X):
         fitted = blocks.fit(clone(model), cut(X, y, *edges), storage="memory")
         assert fitted.n_iter_ <= whole.n_iter_ + 2
         assert_allclose(fitted.coef_, whole.coef_, atol=1e-6 * np.abs(whole.coef_).max())
+    # Of a sample of rows, blocks know other rows: another preconditioner, and another way to the optimum.
+    monkeypatch.setattr("marginout._design._groups.SAMPLE", 10)
+    assert Grouping(np.arange(64) // 8).step(300, 300 * 64) == 3
+    model.set_params(tol=1e-10)
+    whole = clone(model).fit(X, y, WEIGHTS)
+    for edges in (), (1, 100, 140), range(20, 300, 20):
+        fitted = blocks.fit(clone(model), cut(X, y, *edges), storage="memory")
+        assert fitted.n_iter_ <= 1.5 * whole.n_iter_
+        assert_allclose(fitted.objective_, whole.objective_, rtol=1e-10)
+        # F is 1-strongly convex: either is no farther from the optimum than √(2 gap).
+        apart = sum(np.sqrt(2 * each.optimality_gap_) for each in (fitted, whole))
+        assert np.linalg.norm(fitted.coef_ - whole.coef_) <= apart
 
 
 def test_files(tmp_path):
