@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from copy import copy
 from typing import Any, Self
 from uuid import uuid4
 
@@ -219,9 +218,12 @@ class DaskModel:
 
 def _now(model: Any) -> Any:
     """The model as it is: a later fit must not change what was asked of this one."""
-    model = copy(model)
-    model.__dict__.pop("_stream", None)  # of `partial_fit`, several times as large as the weights
-    return model
+    other: Any = object.__new__(type(model))
+    # Without the state of `partial_fit`, several times as large as the weights, which it writes to in place.
+    other.__dict__.update({name: value for name, value in vars(model).items() if name != "_stream"})
+    if "_stream" in vars(model):
+        other.coef_ = model.coef_.copy()
+    return other
 
 
 def _call(model: Any, name: str, X: Any, nothing: NDArray[Any]) -> Any:
