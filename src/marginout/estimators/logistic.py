@@ -89,7 +89,8 @@ class DropoutLogisticRegression(LogisticProbabilities, OnlineClassifier):
         stay as they are, in training and prediction alike. The offset is never touched.
     solver : {"auto", "irls", "lbfgs", "ncg"}, default="auto"
         "irls" is the paper's algorithm, "ncg" nonlinear conjugate gradients, "auto" the
-        fastest. All reach the same optimum.
+        fastest. All reach the same optimum. Without noise, small problems go to Newton's
+        method whatever is said here.
     tol : float, default=1e-3
         The fit ends when the objective is estimated to be within tol/10 (relative) of its
         minimum; a factor of ten is left for the estimate to err.

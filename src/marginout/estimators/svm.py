@@ -51,8 +51,9 @@ class DropoutSVC(OnlineClassifier):
         stay as they are, in training and prediction alike. The offset is never touched.
     solver : {"auto", "irls", "lbfgs", "ncg"}, default="auto"
         "irls" is the paper's algorithm, "ncg" nonlinear conjugate gradients, "auto" the
-        fastest. All reach the same optimum. Without noise the problem goes to dual
-        coordinate descent whatever is said here.
+        fastest. All reach the same optimum. Without noise, solvers for plain
+        machines take over: dual coordinate descent or Newton's method; on blocks, Newton's
+        method or L-BFGS on a loss rounded off less and less.
     tol : float, default=1e-3
         The fit ends when the objective is estimated to be within tol/10 (relative) of its
         minimum; a factor of ten is left for the estimate to err.
@@ -159,8 +160,9 @@ class DropoutSVR(OnlineRegressor):
         stay as they are, in training and prediction alike. The offset is never touched.
     solver : {"auto", "irls", "lbfgs", "ncg"}, default="auto"
         "irls" is the paper's algorithm, "ncg" nonlinear conjugate gradients, "auto" the
-        fastest. All reach the same optimum. Without noise the problem goes to dual
-        coordinate descent whatever is said here.
+        fastest. All reach the same optimum. Without noise, solvers for plain
+        machines take over: dual coordinate descent or Newton's method; on blocks, Newton's
+        method or L-BFGS on a loss rounded off less and less.
     tol : float, default=1e-3
         The fit ends when the objective is estimated to be within tol/10 (relative) of its
         minimum; a factor of ten is left for the estimate to err.
