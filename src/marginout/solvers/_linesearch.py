@@ -32,6 +32,8 @@ FLAT = 1e-12
 OFFSET = 1e-10
 #: The same for a certificate, and how many trials it may take: enough to halve to the last bit.
 CERTIFIED, BISECTIONS = 1e-12, 200
+#: Steps towards one side before they are made longer.
+PATIENCE = 8
 
 
 def minimize_line(line: Line, precision: float = OFFSET) -> Point:
@@ -92,10 +94,13 @@ def settle_offset(objective: Objective, point: Point, precision: float) -> Point
                 break
             step = np.clip(-slope.db / np.maximum(slope.dbb, 1e-100), -longest, longest)
         longest *= 2
-        after = delta + 1.01 * step  # a little beyond: it had better end on the other side
-        inside = (after > low) & (after < high) & ((trial % 3 < 2) | ~np.isfinite(high - low))
+        between = np.isfinite(high - low)
+        # A little beyond: it had better end on the other side. A slope that is rounding error alone asks for
+        # steps too short to change it: farther and farther then.
+        after = delta + np.where(between, 1.01, max(1.01, 2.0 ** (trial - PATIENCE))) * step
+        inside = (after > low) & (after < high) & ((trial % 3 < 2) | ~between)
         # A Newton step from one side may creep: every third step halves the bracket.
-        middle = np.where(np.isfinite(high - low), 0.5 * (low + high), after)
+        middle = np.where(between, 0.5 * (low + high), after)
         delta = np.where(left <= precision * slope.value, delta, np.where(inside, after, middle))
         slope = line.expand(zero, delta)
     return line.move(zero, delta, slope.value, left)
