@@ -327,7 +327,7 @@ class Line(RidgeLine):
     def __init__(self, objective: Objective, point: Point, P: Array | None, q: Array | float) -> None:
         super().__init__(objective, point, P, q)
         a, c, e = (np.zeros_like(point.m),) * 3 if P is None else objective.design.line(point.W, P)
-        self._moments: tuple[Array, ...] = (point.m, point.v, a + q, c, e)
+        self._moments: tuple[Array, ...] = (point.m, point.v, a + q if np.any(q) else a, c, e)
 
     def rounded(self, rounding: float) -> Line:
         """The same line for a loss whose kinks are rounded off."""

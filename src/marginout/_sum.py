@@ -343,7 +343,7 @@ def _along(block: Objective, view: View, q: Array | float, *directions: Array) -
     if not directions:
         return ()
     a, c, e = block.design.line(*directions)
-    return a + q, c, e
+    return (a + q if np.any(q) else a), c, e
 
 
 def _lifted(block: Objective, state: State, view: View) -> State:
