@@ -387,8 +387,8 @@ cdef Stream make_stream(tuple arguments):
     if sums.shape[0] != 4 or lines.shape[1] != 2 + 5 * sums.shape[1]:
         raise ValueError(
             f"The state of this stream has lines of {lines.shape[1]} numbers for {sums.shape[1]} problems, not "
-            f"{2 + 5 * sums.shape[1]}: another version of marginout has stored it. Start the stream anew, from "
-            "its weights, by fit's warm_start or by setting coef_ and intercept_ of a new model."
+            f"{2 + 5 * sums.shape[1]}: another version of marginout has stored it. Start "
+            "the stream anew, with a new model."
         )
     stream.lines, stream.width, stream.d = &lines[0, 0], lines.shape[1], lines.shape[0] - 1
     stream.K = sums.shape[1]
