@@ -19,9 +19,17 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from marginout import DropoutSVC, MCFClassifier, MCFRegressor
 from marginout._design import make_design
-from marginout._mgf import Coding, CountCumulants, DeletionCumulants, MgfObjective, make_cumulants
+from marginout._mgf import (
+    Coding,
+    CountCumulants,
+    DeletionCumulants,
+    JointCountCumulants,
+    MgfObjective,
+    make_cumulants,
+)
 from marginout.noise import BitSwap, Deletion, Dropout, Gaussian, Laplace, Moments, Noise, Poisson
 from marginout.solvers import least_squares
+from marginout.solvers.mgf import MEMORY, _Memory
 
 N, D = 30, 5
 _RNG = np.random.default_rng(0)
@@ -155,6 +163,58 @@ def test_counts_take_the_same_values_by_another_road():
         R = np.random.default_rng(5).random((300, 1))
         assert_allclose(quick.forward(W), plain.forward(W), rtol=1e-12, atol=1e-12)
         assert_allclose(quick.backward(W, R), plain.backward(W, R), rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_joint_counts_take_the_same_values_by_another_road(threads, index, monkeypatch):
+    monkeypatch.setattr("marginout._mgf.worker_threads", lambda work: threads)
+    rng = np.random.default_rng(2)
+    counts = rng.poisson(0.5, size=(300, 40)) - rng.poisson(0.1, size=(300, 40))
+    coding = Coding(rng.integers(0, 3, 300), np.ones((5, 5)), True)  # two classes have no examples
+    noise = Deletion(rng.choice([0.0, 1e-200, 0.1, 0.5, 0.9, 1 - 1e-9], 40))
+    rows = sp.csr_array(counts.astype(float))
+    rows.indices, rows.indptr = rows.indices.astype(index), rows.indptr.astype(index)
+    quick, plain = make_cumulants(rows, noise, coding), make_cumulants(counts.astype(float), noise, coding)
+    assert isinstance(quick, JointCountCumulants)
+    assert not isinstance(plain, JointCountCumulants)
+    for size in (0.1, 3.0, 30.0, 1e4):  # many factors in a product, few, one, none: no table
+        W = rng.normal(size=(40, 5)) * size
+        R = rng.random((300, 5))
+        assert (quick._table(W) is None) == (size == 1e4)
+        assert_allclose(quick.forward(W), plain.forward(W), rtol=1e-12, atol=1e-11)
+        assert_allclose(quick.backward(W, R), plain.backward(W, R), rtol=1e-10, atol=1e-11)
+
+
+def test_counts_without_noise_need_no_table():
+    counts = sp.csr_array(np.random.default_rng(2).poisson(0.5, size=(50, 8)).astype(float))
+    coding = Coding(np.arange(50) % 3, np.ones((3, 3)), True)
+    cumulants = make_cumulants(counts, Dropout(0.0), coding)
+    W = np.random.default_rng(4).normal(size=(8, 3))
+    scores = counts @ W
+    assert_allclose(cumulants.forward(W), scores - scores[np.arange(50), coding.classes][:, None], atol=1e-12)
+
+
+def test_the_memory_is_the_inverse_hessian_of_its_steps():
+    """BFGS's updates, one matrix after another, and fewer steps than before once the memory is full."""
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(6, 6))
+    hessian = root @ root.T + np.eye(6)
+    G = rng.normal(size=(3, 2))
+    memory, pairs = _Memory(G), []
+    for number in range(MEMORY + 5):
+        s = rng.normal(size=(3, 2))
+        y = (hessian @ s.ravel()).reshape(3, 2) * (-1.0 if number == 3 else 1.0)
+        G = G + y
+        if number != 3:  # its curvature is negative: no step to learn from
+            pairs.append((s.ravel(), y.ravel()))
+        found = memory.times(s, G)
+        s, y = pairs[-1]
+        inverse = np.eye(6) * (s @ y) / (y @ y)
+        for s, y in pairs[-MEMORY:]:
+            turn = np.eye(6) - np.outer(y, s) / (s @ y)
+            inverse = turn.T @ inverse @ turn + np.outer(s, s) / (s @ y)
+        assert_allclose(found.ravel(), inverse @ G.ravel(), rtol=1e-8)
 
 
 @pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])

@@ -34,6 +34,8 @@ Array = NDArray[np.float64]
 WORTH = 10
 #: Largest table of a count's possible values per column, as a multiple of the entries there are.
 TABLE = 8
+#: Products are kept within exp(±REACH): well within the range of doubles.
+REACH = 600.0
 #: Newton steps for the offset, and the decrement, relative to F, that is left.
 OFFSET_STEPS, OFFSET = 50, 1e-13
 #: The odds, in logarithm, that an offset gives a class without examples.
@@ -81,18 +83,18 @@ def make_cumulants(X: Any, noise: Noise, coding: Coding) -> Cumulants:
         return AffineCumulants(X, noise, coding)
     if noise.moments(X.shape[1]).groups is not None:
         return GroupCumulants(X, noise, coding)
-    kinds = None if coding.joint or not sp.issparse(X) else distinct_counts(X)
-    if kinds is not None and 2 * len(kinds.columns) <= X.nnz:
-        return CountCumulants(X, noise, coding, kinds)
-    return DeletionCumulants(X, noise, coding)
+    kinds = distinct_counts(X) if sp.issparse(X) else None
+    if kinds is None or 2 * len(kinds.columns) > X.nnz:
+        return DeletionCumulants(X, noise, coding)
+    return (JointCountCumulants if coding.joint else CountCumulants)(X, noise, coding, kinds)
 
 
 class Counts(NamedTuple):
-    """The distinct entries of a matrix of counts, and which of them each row has (CSR, of ones)."""
+    """The distinct entries of a CSR matrix of counts, and the number of each of its entries among them."""
 
     columns: NDArray[np.int64]
     values: Array
-    members: Any
+    numbers: NDArray[Any]
 
 
 def distinct_counts(X: Any) -> Counts | None:
@@ -110,8 +112,7 @@ def distinct_counts(X: Any) -> Counts | None:
     present[key] = True
     kinds = np.flatnonzero(present)
     number = np.cumsum(present, dtype=X.indices.dtype) - 1
-    members = sp.csr_array((np.ones(X.nnz), number[key], X.indptr), shape=(X.shape[0], len(kinds)))
-    return Counts(kinds // width, np.asarray(float(low) + kinds % width, np.float64), members)
+    return Counts(kinds // width, np.asarray(float(low) + kinds % width, np.float64), number[key])
 
 
 class DeletionCumulants(Cumulants):
@@ -161,8 +162,9 @@ class CountCumulants(Cumulants):
         rate, factor = noise.survivors(self.d)
         self._columns, self._rate = kinds.columns, rate[kinds.columns]
         self._values = kinds.values * factor[kinds.columns]
+        members = sp.csr_array((np.ones(X.nnz), kinds.numbers, X.indptr), (self.n, len(kinds.columns)))
         rows = [np.flatnonzero(coding.classes == c) for c in range(len(coding.a))]
-        self._classes = [(c, at, kinds.members[at]) for c, at in enumerate(rows) if at.size]
+        self._classes = [(c, at, members[at]) for c, at in enumerate(rows) if at.size]
         self._last: tuple[Any, list[tuple[Array, Array, Array]]] = None, []
 
     def forward(self, W: Array) -> Array:
@@ -193,6 +195,50 @@ class CountCumulants(Cumulants):
                 e = np.exp(-np.abs(z))
                 terms.append((z, e, np.where(z > 0, q * e + (1 - q), q + (1 - q) * e)))
             self._last = W, terms
+        return self._last[1]
+
+
+class JointCountCumulants(DeletionCumulants):
+    """Counts in joint problems: each distinct entry's exponentials are taken once, exp(t_k x) = E_k / E_c."""
+
+    def __init__(self, X: Any, noise: Noise, coding: Coding, kinds: Counts) -> None:
+        super().__init__(X, noise, coding)
+        rate, factor = self._survivors
+        self._noisy = bool(rate.any())
+        self._kinds = kinds.columns, kinds.values * factor[kinds.columns], rate[kinds.columns]
+        *_, indptr = self._rows
+        self._entries = kinds.numbers.astype(indptr.dtype, copy=False), indptr
+        with np.errstate(divide="ignore"):
+            self._least = -np.log(self._kinds[2]), -np.log1p(-self._kinds[2])
+        Z, E = np.empty((2, len(kinds.columns), coding.a.shape[1]))
+        self._room = Z, E, np.empty(len(kinds.columns))
+        self._last: tuple[Any, tuple[Array, Array] | None] = None, None
+
+    def _run(self, W: Array, S: Array, R: Array, G: Array, backward: bool, threads: int) -> None:
+        table = self._table(W)
+        if table is None:
+            super()._run(W, S, R, G, backward, threads)
+            return
+        (columns, values, rate), (reach, E) = self._kinds, table
+        _mgf.kinds_pass(
+            *self._entries, columns, values, rate, reach, E, self.coding.classes,
+            S, np.ascontiguousarray(R), G, REACH, backward, threads,
+        )  # fmt: skip
+
+    def _table(self, W: Array) -> tuple[Array, Array] | None:
+        """How far each distinct entry's factor may be from 1, in logarithm, and its E; None if too far.
+
+        The gradient is asked for where the value just was: the last table is kept.
+        """
+        if not self._noisy:
+            return None  # no exponentials to be saved
+        if self._last[0] is not W:
+            columns, values, _ = self._kinds
+            Z, E, spread = self._room
+            _mgf.kinds_table(columns, values, np.ascontiguousarray(W), Z, E, spread)
+            deleted, kept = self._least
+            reach = np.maximum(spread, np.minimum(deleted, spread + kept))
+            self._last = W, (reach, E) if reach.max() <= REACH else None
         return self._last[1]
 
 

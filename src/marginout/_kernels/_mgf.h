@@ -5,7 +5,13 @@
  * exp_minus_abs    e = exp(-|z|) to (1 + |z|) 1e-16 of itself or so: 2^k times a polynomial. |z| is cut off at
  *                  708, beyond which exp(-|z|) is no normal double. NaN stays NaN.
  * add_log_mgfs     S += max(z, 0), product *= r: what the entries add to the log-MGFs of their row.
- * add_slopes       G += their part of the derivative of sum_k R_k S_k in W. */
+ * add_slopes       G += their part of the derivative of sum_k R_k S_k in W.
+ *
+ * Entries of few kinds (a column and a value each) have their exponentials in a table, E = exp(z - max z)
+ * with z = s x w. As exp(s x (w_k - w_c)) = E_k / E_c, none is left to be taken:
+ *
+ * add_kinds        product *= q + (1 - q) E_k / E_c, its logarithms to S before it leaves the doubles' range.
+ * add_kind_slopes  as add_slopes. */
 #ifndef MARGINOUT_MGF_H
 #define MARGINOUT_MGF_H
 
@@ -118,6 +124,54 @@ static cloned_void add_slopes(
       }
     }
     if (noise->joint) g[c] -= own;
+  }
+}
+
+typedef struct {
+  const int64_t *column;
+  const double *value; /* s x */
+  const double *rate;
+  const double *reach; /* |log(q + (1 - q) E_k / E_c)| is no larger */
+  const double *E;     /* (kinds, K) */
+  ptrdiff_t K;
+  double most; /* reach that the doubles' range allows */
+} Kinds;
+
+static cloned_void add_kinds(
+    const Kinds *kinds, ptrdiff_t c, const int64_t *own, ptrdiff_t size, double *restrict product,
+    double *restrict S) {
+  const ptrdiff_t K = kinds->K;
+  double reach = 0;
+  for (ptrdiff_t j = 0; j < size; j++) {
+    const double *e = kinds->E + own[j] * K;
+    const double q = kinds->rate[own[j]], p = (1 - q) / e[c];
+    reach += kinds->reach[own[j]];
+    if (reach > kinds->most) {
+      reach = kinds->reach[own[j]];
+      for (ptrdiff_t k = 0; k < K; k++) {
+        S[k] += log(product[k]);
+        product[k] = 1;
+      }
+    }
+    for (ptrdiff_t k = 0; k < K; k++) product[k] *= q + p * e[k];
+  }
+}
+
+static cloned_void add_kind_slopes(
+    const Kinds *kinds, ptrdiff_t c, const int64_t *own, ptrdiff_t size, const double *restrict R,
+    double *restrict G) {
+  const ptrdiff_t K = kinds->K;
+  for (ptrdiff_t j = 0; j < size; j++) {
+    const double *e = kinds->E + own[j] * K;
+    const double value = kinds->value[own[j]], q = kinds->rate[own[j]], p = (1 - q) / e[c];
+    double *restrict g = G + kinds->column[own[j]] * K;
+    double sum = 0;
+    for (ptrdiff_t k = 0; k < K; k++) {
+      const double slope = value * R[k] * (p * e[k] / (q + p * e[k]));
+      sum += slope;
+      g[k] += slope;
+    }
+    g[c] -= sum;
   }
 }
 

@@ -35,3 +35,22 @@ def dense_pass(
     backward: bool,
     threads: int,
 ) -> None: ...
+def kinds_table(
+    column: NDArray[np.int64], value: Array, W: Array, Z: Array, E: Array, spread: Array
+) -> None: ...
+def kinds_pass(
+    numbers: NDArray[Any],
+    indptr: NDArray[Any],
+    column: NDArray[np.int64],
+    value: Array,
+    rate: Array,
+    reach: Array,
+    E: Array,
+    classes: NDArray[np.int64],
+    S: Array,
+    R: Array,
+    G: Array,
+    most: float,
+    backward: bool,
+    threads: int,
+) -> None: ...

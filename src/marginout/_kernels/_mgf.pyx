@@ -42,6 +42,22 @@ cdef extern from "_mgf.h":
         const double* z, const double* e, const double* R, double* G,
     ) nogil
 
+    ctypedef struct Kinds:
+        const int64_t* column
+        const double* value
+        const double* rate
+        const double* reach
+        const double* E
+        Py_ssize_t K
+        double most
+
+    void add_kinds(
+        const Kinds* kinds, Py_ssize_t c, const int64_t* own, Py_ssize_t size, double* product, double* S,
+    ) nogil
+    void add_kind_slopes(
+        const Kinds* kinds, Py_ssize_t c, const int64_t* own, Py_ssize_t size, const double* R, double* G,
+    ) nogil
+
 cdef enum:
     # Entries of a row whose exponentials are taken together.
     BUFFER = 2048
@@ -166,5 +182,66 @@ def dense_pass(
                     &S[i, 0], &R[i, 0], &G[t, 0, 0], backward,
                 )
             free(room)
+    if failed:
+        raise MemoryError()
+
+
+def kinds_table(
+    const int64_t[::1] column, const double[::1] value, const double[:, ::1] W, double[:, ::1] Z,
+    double[:, ::1] E, double[::1] spread,
+):
+    """E = exp(Z), Z = z - max z with z = value*W[column], of every kind of entry; max z - min z."""
+    cdef Py_ssize_t u, k, K = W.shape[1]
+    cdef double z, low, high
+    with nogil:
+        for u in range(column.shape[0]):
+            low = high = value[u] * W[column[u], 0]
+            for k in range(K):
+                z = value[u] * W[column[u], k]
+                low = z if z < low else low
+                high = z if z > high else high
+                Z[u, k] = z
+            for k in range(K):
+                Z[u, k] = Z[u, k] - high
+            spread[u] = high - low
+        if column.shape[0]:
+            exp_minus_abs(&Z[0, 0], &E[0, 0], E.shape[0] * K)
+
+
+def kinds_pass(
+    const index_t[::1] numbers, const index_t[::1] indptr, const int64_t[::1] column,
+    const double[::1] value, const double[::1] rate, const double[::1] reach, const double[:, ::1] E,
+    const int64_t[::1] classes, double[:, ::1] S, const double[:, ::1] R, double[:, :, ::1] G,
+    double most, bint backward, int threads,
+):
+    """`csr_pass` for joint contrasts, where entry e is of kind numbers[e]."""
+    cdef Py_ssize_t n = indptr.shape[0] - 1, K = E.shape[1], longest = 0
+    cdef Py_ssize_t t, i, k, e, size
+    cdef int64_t* own
+    cdef double* product
+    cdef bint failed = False
+    cdef Kinds kinds = Kinds(&column[0], &value[0], &rate[0], &reach[0], &E[0, 0], K, most)
+    for i in range(n):
+        longest = max(longest, indptr[i + 1] - indptr[i])
+    for t in prange(threads, nogil=True, num_threads=threads, schedule="static"):
+        product = <double*> malloc((K + longest + 1) * sizeof(double))
+        if product == NULL:
+            failed = True
+        else:
+            own = <int64_t*> (product + K)
+            for i in range(n * t // threads, n * (t + 1) // threads):
+                size = 0
+                for e in range(indptr[i], indptr[i + 1]):
+                    own[size] = numbers[e]
+                    size = size + 1
+                if backward:
+                    add_kind_slopes(&kinds, classes[i], own, size, &R[i, 0], &G[t, 0, 0])
+                else:
+                    for k in range(K):
+                        product[k] = 1
+                    add_kinds(&kinds, classes[i], own, size, product, &S[i, 0])
+                    for k in range(K):
+                        S[i, k] += log(product[k])
+            free(product)
     if failed:
         raise MemoryError()

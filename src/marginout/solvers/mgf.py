@@ -9,10 +9,10 @@ MGF's domain, it is cut like any other that goes up.
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from marginout._mgf import Array, MgfObjective, Point
 from marginout.solvers._result import Monitor, Result
@@ -72,7 +72,7 @@ def solve(
 
 @dataclass
 class _Run:
-    """One problem: where it stands, and the last steps (s, y, 1/s·y), all in variables √D·w.
+    """One problem: where it stands, and the memory of its last steps, all in variables √D·w.
 
     D is the metric; in these variables features of any size are alike.
     """
@@ -90,7 +90,7 @@ class _Run:
             self.point = self.objective.point(np.zeros_like(self.W), np.zeros_like(self.b))
         self._unit = 1.0 / np.sqrt(self.objective.curvature(self.point))
         self._G = self._gradient(self.point)
-        self._pairs: deque[tuple[Array, Array, float]] = deque(maxlen=MEMORY)
+        self._memory = _Memory(self._G)
         self._decrements: list[float] = []
         self._P, self.left, self._fall = -self._G, np.inf, 0.0
 
@@ -137,15 +137,11 @@ class _Run:
         return float(np.clip(-0.5 * slope * t / rise, 0.1, 0.5))
 
     def _accept(self, s: Array, point: Point, G: Array) -> None:
-        y = G - self._G
-        product = float(np.vdot(s, y))
-        if product > 1e-10 * float(np.vdot(s, s)):
-            self._pairs.append((s, y, 1.0 / product))
         before, self._fall = self._fall, max(self.point.value - point.value, 0.0)
         self.point, self._G = point, G
         # Half the Newton decrement by the metric at hand, or what is to come if F goes on falling as it does.
         rate = min(self._fall / before, SLOWEST) if before > 0 else SLOWEST
-        self._P = -self._times_inverse_hessian(G)
+        self._P = -self._memory.times(s, G)
         decrement = -0.5 * float(np.vdot(G, self._P))
         trend = 2 * self._fall * max(rate / (1 - rate), 1.0)
         self._decrements.append(max(decrement, np.finfo(float).tiny))
@@ -163,16 +159,52 @@ class _Run:
         pairs = zip(self.history[later:], self._decrements[later:], strict=False)
         return max([1.0, *((before - value) / promised for before, promised in pairs)])
 
-    def _times_inverse_hessian(self, G: Array) -> Array:
-        """The last steps' approximation: the two-loop recursion."""
-        Q, shares = G.copy(), []
-        for s, y, rho in reversed(self._pairs):
-            share = rho * float(np.vdot(s, Q))
-            Q -= share * y
-            shares.append(share)
-        if self._pairs:
-            s, y, rho = self._pairs[-1]
-            Q /= rho * float(np.vdot(y, y))
-        for (s, y, rho), share in zip(self._pairs, reversed(shares), strict=True):
-            Q += (share - rho * float(np.vdot(y, Q))) * s
-        return np.asarray(Q)
+
+class _Memory:
+    """The inverse Hessian that the last steps s and changes y of the gradient suggest, times the gradient G.
+
+    The compact form of Byrd, Nocedal & Schnabel (1994): with R the upper triangle of SᵀY, D its diagonal and
+    δ = s·y / y·y of the last step,
+
+        H = δI + (S  δY) [[R⁻ᵀ(D + δYᵀY)R⁻¹, −R⁻ᵀ], [−R⁻¹, 0]] (S  δY)ᵀ,
+
+    so that S and Y are read twice, each time as matrices, where the two-loop recursion goes through
+    them one vector after another.
+    """
+
+    def __init__(self, G: Array) -> None:
+        self._steps, self._changes = np.empty((2, MEMORY, G.size))
+        self._products = np.zeros((2, MEMORY, MEMORY))  # s_i·y_j and y_i·y_j
+        self._slopes = np.zeros((2, MEMORY))  # s_i·G and y_i·G at the last G
+        self._order: list[int] = []  # places in these arrays, the oldest first
+        self._G = G
+
+    def times(self, s: Array, G: Array) -> Array:
+        """The product at G, which the step s has led to."""
+        y = G - self._G
+        keep = np.vdot(s, y) > 1e-10 * np.vdot(s, s)
+        if keep:
+            at = self._order.pop(0) if len(self._order) == MEMORY else len(self._order)
+            self._order.append(at)
+            self._steps[at], self._changes[at] = s.ravel(), y.ravel()
+            self._slopes[:, at] = np.vdot(s, self._G), np.vdot(y, self._G)
+        g, used = G.ravel(), len(self._order)
+        slopes = np.stack([self._steps[:used] @ g, self._changes[:used] @ g])
+        if keep:
+            inner = slopes - self._slopes[:, :used]  # of all s and y with the new y
+            self._products[:, :used, at], self._products[1, at, :used] = inner, inner[1]
+        self._slopes[:, :used], self._G = slopes, G
+        return self._combined(g, *slopes).reshape(G.shape) if used else G
+
+    def _combined(self, g: Array, s_slopes: Array, y_slopes: Array) -> Array:
+        order, used = np.array(self._order), len(self._order)
+        SY, YY = (product[np.ix_(order, order)] for product in self._products)
+        scale, R = SY[-1, -1] / YY[-1, -1], np.triu(SY)
+        inner = solve_triangular(R, s_slopes[order])
+        middle = np.diag(SY) * inner + scale * (YY @ inner - y_slopes[order])
+        shares = np.empty((2, used))
+        shares[:, order] = solve_triangular(R, middle, trans="T"), -scale * inner
+        product = shares[0] @ self._steps[:used]
+        product += shares[1] @ self._changes[:used]
+        product += scale * g
+        return np.asarray(product)
