@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import numpy as np
@@ -207,6 +208,27 @@ def test_dask_knows_the_size_of_a_block():
     objective = block_objective(block, plan_fit(DropoutSVC(), merge([summary])))
     assert sizeof(block) > summary.nbytes > 8 * np.count_nonzero(X)
     assert sizeof(objective) > summary.nbytes
+
+
+def test_fits_at_once_on_one_worker_keep_apart():
+    """Blocks keep memory for their next scores; no fit, and no block, may find another's there."""
+    names = ["two classes", "three classes", "two classes"]
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=4, processes=False, dashboard_address=":0", silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster),
+    ):
+
+        def fit(name):
+            model, y, weights = CASES[name]
+            return clone(model).set_params(tol=0.05).fit(*collected(y, weights, 200)).coef_
+
+        alone = [fit(name) for name in names]
+        with ThreadPoolExecutor(len(names)) as pool:
+            together = list(pool.map(fit, names))
+    for one, other in zip(alone, together, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_dense_blocks_of_some_columns(client):

@@ -1,5 +1,9 @@
 """Designs and compiled passes against plain NumPy on the dense means M and variances V."""
 
+import pickle
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -367,3 +371,42 @@ def test_a_large_dense_X_of_zeros_is_packed(order, dtype):
     np.testing.assert_array_equal(X, before)
     assert isinstance(make_design(X[:, :100], Dropout(0.5)), DenseDesign)  # small
     assert isinstance(make_design(X + dtype(1), Dropout(0.5)), DenseDesign)  # no zeros
+
+
+def test_the_memory_of_dropped_scores_serves_again():
+    design = make_design(sp.csr_array(data()), Dropout(0.5))
+    W, P = np.random.default_rng(0).normal(size=(2, D, 2))
+    kept, plain = design.reusing(), design.line(W, P)
+    first = kept.line(W, P)
+    place = first[0].ctypes.data
+    np.testing.assert_array_equal(first, plain)
+    last = first[2][3:]  # a part of one of them is enough to keep all
+    del first
+    second = kept.line(W, P)
+    assert not any(np.shares_memory(last, part) for part in second)
+    del last
+    third = kept.line(-W, P)
+    assert third[0].ctypes.data == place
+    np.testing.assert_array_equal(second, plain)
+    assert [part.shape for part in kept.scores(3, 5)] == [(N, 5)] * 3
+    other = pickle.loads(pickle.dumps((kept, third)))  # as it goes to another worker
+    np.testing.assert_array_equal(other[1], third)
+    np.testing.assert_array_equal(other[0].line(W, P), plain)
+    assert not any(np.shares_memory(part, known) for part in other[0].scores(3, 2) for known in third)
+
+
+def test_threads_do_not_share_spare_memory():
+    design = make_design(sp.csr_array(data()), Dropout(0.5)).reusing()
+
+    def work(number):
+        for turn in range(300):
+            arrays = design.scores(2, 1 + number % 2)
+            for array in arrays:
+                array.fill(number)
+            time.sleep(0 if turn % 10 else 1e-4)  # others have their turn
+            if any((array != number).any() for array in arrays):
+                return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(8)))

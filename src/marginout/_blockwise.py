@@ -225,8 +225,8 @@ def targets(y: NDArray[Any], weights: Array, plan: Plan) -> tuple[Array, Array]:
 
 
 def block_objective(block: Block, plan: Plan) -> Objective:
-    """The objective of one block, for a caller that has threads of its own."""
-    design = design_of(block.X, plan.noise).serial()
+    """The objective of one block, for a caller that has threads of its own and keeps it."""
+    design = design_of(block.X, plan.noise).serial().reusing()
     return Objective(design, plan.loss, *targets(block.y, block.weights, plan), plan.fit_intercept)
 
 

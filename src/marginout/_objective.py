@@ -158,7 +158,7 @@ class Objective:
         return self._majorizer(point.m, point.v)
 
     def _majorizer(self, m: Array, v: Array) -> Array:
-        gamma = np.empty_like(m)
+        (gamma,) = self.design.scores(1, self.K)
         for rows in self.chunks:
             gamma[rows] = self.loss.majorizer(m[rows], v[rows], self.Y[rows])
         gamma *= self.weights
@@ -184,7 +184,8 @@ class Objective:
 
     def lasting(self, m: Array, v: Array) -> Array:
         """The majoriser's curvatures; those that hold only for steps below the loss's grain cut off."""
-        return np.minimum(self._majorizer(m, v), self.weights / self.loss.grain)
+        gamma = self._majorizer(m, v)
+        return np.minimum(gamma, self.weights / self.loss.grain, out=gamma)
 
     def line(self, point: Point, P: Array | None, q: Array | float = 0.0) -> Line:
         """F along (P, q) from a point: one pass over X, now; none later. None: the offset alone."""
@@ -208,9 +209,9 @@ class Objective:
 
     def slopes(self, m: Array, v: Array) -> tuple[Array, Array]:
         """∂φ/∂m and ∂φ/∂v of every example, each (n, K)."""
-        dm, dv = np.empty_like(m), np.empty_like(m)
+        dm, dv = self.design.scores(2, self.K)
         for rows in self.chunks:
-            dm[rows], dv[rows] = self.loss.slopes(m[rows], v[rows], self.Y[rows])
+            self.loss.fill_slopes(m[rows], v[rows], self.Y[rows], dm[rows], dv[rows])
         return dm, dv
 
     def sum_chunks(self, count: int, add: Callable[[slice, Array], None]) -> Array:
@@ -267,7 +268,9 @@ class Track:
 
     def moments(self, t: Array, delta: Array) -> tuple[Array, Array]:
         """Mean and variance of the scores at a step, each (n, K)."""
-        return self._plane(t, delta, slice(None)).moments()
+        mean, variance = self._objective.design.scores(2, self._objective.K)
+        self._plane(t, delta, slice(None)).fill_moments(mean, variance)
+        return mean, variance
 
     def _plane(self, t: Array, delta: Array, rows: slice) -> Plane:
         m, v, a, c, e = (x[rows] for x in self._moments)

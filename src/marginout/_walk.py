@@ -68,7 +68,7 @@ class SharedDesign:
     def __init__(self, base: Design, factors: Array) -> None:
         self.base, self.factors = base, factors
         self.n, self.d, self.nnz, self.noiseless = base.n, base.d, base.nnz, base.noiseless
-        self.batch, self.threads = base.batch, base.threads
+        self.batch, self.threads, self.scores = base.batch, base.threads, base.scores
 
     def serial(self) -> SharedDesign:
         return SharedDesign(self.base.serial(), self.factors)

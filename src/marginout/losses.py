@@ -77,8 +77,12 @@ class Plane(NamedTuple):
     def moments(self) -> tuple[Array, Array]:
         """Mean and variance at (t, δ)."""
         mean, variance = np.empty_like(self.m), np.empty_like(self.m)
-        _plane.moments(*self, mean, variance)
+        self.fill_moments(mean, variance)
         return mean, variance
+
+    def fill_moments(self, mean: Array, variance: Array) -> None:
+        """The same, into arrays that are there."""
+        _plane.moments(*self, mean, variance)
 
 
 class Box(NamedTuple):
@@ -134,10 +138,10 @@ class Loss(ABC):
         gamma = self.majorizer(*plane.moments(), y)
         _plane.majorizer(weights, gamma, plane.a, plane.e, sums)
 
-    def slopes(self, m: Array, v: Array, y: Array) -> tuple[Array, Array]:
-        """∂φ/∂m and ∂φ/∂v. From `jet` here; a loss that can do with less work may."""
+    def fill_slopes(self, m: Array, v: Array, y: Array, dm: Array, dv: Array) -> None:
+        """dm, dv = ∂φ/∂m, ∂φ/∂v. From `jet` here; a loss that can do with less work may."""
         jet = self.jet(m, v, y)
-        return jet.dm, jet.dv
+        dm[...], dv[...] = jet.dm, jet.dv
 
     def value(self, m: Array, v: Array, y: Array) -> Array:
         """φ alone."""
@@ -187,7 +191,9 @@ def _abs_gaussian(z: Array, v: Array) -> _Abs:
 
 def _curvature_bound(z: Array, v: Array) -> Array:
     """The smallest γ with √(z'² + v') below its tangent plus ½γ‖change‖²: 1/√(z² + v)."""
-    return 1.0 / np.maximum(np.sqrt(z * z + v), TINY)
+    r = np.asarray(z * z + v)
+    np.maximum(np.sqrt(r, out=r), TINY, out=r)
+    return np.divide(1.0, r, out=r)
 
 
 def _curvature_gaussian(z: Array, v: Array) -> Array:
@@ -247,12 +253,11 @@ class Hinge(Loss):
         else:
             super().add_majorizer(plane, y, weights, sums)
 
-    def slopes(self, m: Array, v: Array, y: Array) -> tuple[Array, Array]:
-        if not self.bound:
-            return super().slopes(m, v, y)
-        dm, dv = np.empty_like(m), np.empty_like(m)
-        _plane.hinge_bound_slopes(y, self.margin, TINY, m, v, dm, dv)
-        return dm, dv
+    def fill_slopes(self, m: Array, v: Array, y: Array, dm: Array, dv: Array) -> None:
+        if self.bound:
+            _plane.hinge_bound_slopes(y, self.margin, TINY, m, v, dm, dv)
+        else:
+            super().fill_slopes(m, v, y, dm, dv)
 
     def least_squares(self, y: Array) -> Array:
         return self.margin * y
@@ -332,10 +337,8 @@ class Logistic(Loss):
     def add_expansion(self, plane: Plane, y: Array, weights: Array, sums: Array) -> None:
         _plane.logistic_bound(weights, y, TINY, *plane, sums)
 
-    def slopes(self, m: Array, v: Array, y: Array) -> tuple[Array, Array]:
-        dm, dv = np.empty_like(m), np.empty_like(m)
+    def fill_slopes(self, m: Array, v: Array, y: Array, dm: Array, dv: Array) -> None:
         _plane.logistic_bound_slopes(y, m, v, dm, dv)
-        return dm, dv
 
     def least_squares(self, y: Array) -> Array:
         return 2 * y

@@ -178,13 +178,13 @@ class GroupCsrDesign(GroupDesign, CsrDesign):
 
     def _line(self, W: Array, P: Array) -> tuple[Array, Array, Array]:
         K = W.shape[1]
-        out = np.empty((self.n, K)), np.empty((self.n, K)), np.empty((self.n, K))
+        xp, vwp, vpp = self.scores(3, K)
         threads = self.threads(self.nnz * K)
         room = np.zeros((threads, 8 * self.sums.count))
         _groups.csr_line(
-            *self._csr, self.sums.groups, self.group_kappa, np.hstack([W, P]), *out, room, threads
+            *self._csr, self.sums.groups, self.group_kappa, np.hstack([W, P]), xp, vwp, vpp, room, threads
         )
-        return out
+        return xp, vwp, vpp
 
     def _pullback(self, W: Array, dm: Array, dv: Array) -> Array:
         parts = self._parts(W.shape[1])

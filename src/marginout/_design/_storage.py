@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from marginout._design._precondition import Diagonal, Preconditioner
+from marginout._design._spare import Spare
 from marginout._kernels import _passes
 from marginout.noise import Noise
 
@@ -72,6 +73,7 @@ class Design(ABC):
         self.scale, self.coefficient, self.power, self.groups = noise.moments(self.d)
         self.noiseless = not self.coefficient.any()
         self._serial = False
+        self._spare: Spare | None = None
         self._shrinks = bool(np.any(self.scale != 1.0))
         # The coefficient as a pass sees it: additive noise is none of its business.
         self._kappa = self.coefficient if self.power else np.zeros(self.d)
@@ -81,6 +83,18 @@ class Design(ABC):
         design = copy(self)
         design._serial = True
         return design
+
+    def reusing(self) -> Design:
+        """The same design, which keeps the memory of a few scores that are dropped, for the next."""
+        design = copy(self)
+        design._spare = Spare()
+        return design
+
+    def scores(self, count: int, K: int) -> tuple[Array, ...]:
+        """Some arrays with a number for every example and problem, (n, K) each, to be filled."""
+        if self._spare is not None:
+            return self._spare.empty(count, (self.n, K))
+        return tuple(np.empty((self.n, K)) for _ in range(count))
 
     def threads(self, work: int) -> int:
         """How many threads some multiplications are worth, within the limits in force."""
@@ -181,11 +195,10 @@ class CsrDesign(Design):
 
     def _line(self, W: Array, P: Array) -> tuple[Array, Array, Array]:
         K = W.shape[1]
-        out = np.empty((self.n, K)), np.empty((self.n, K)), np.empty((self.n, K))
-        _passes.csr_line(
-            *self._csr, self._kappa, self._uniform, self.power == 2, W, P, *out, self.threads(self.nnz * K)
-        )
-        return out
+        xp, vwp, vpp = self.scores(3, K)
+        threads = self.threads(self.nnz * K)
+        _passes.csr_line(*self._csr, self._kappa, self._uniform, self.power == 2, W, P, xp, vwp, vpp, threads)
+        return xp, vwp, vpp
 
     def _pullback(self, W: Array, dm: Array, dv: Array) -> Array:
         parts = self._parts(W.shape[1])
