@@ -2,8 +2,7 @@
  * contrasts have no branches, so that they vectorise.
  *
  * contrasts        z = s x t
- * exp_minus_abs    e = exp(-|z|) to (1 + |z|) 1e-16 of itself or so: 2^k times a polynomial. |z| is cut off at
- *                  708, beyond which exp(-|z|) is no normal double. NaN stays NaN.
+ * exp_minus_abs    e = exp(-|z|). |z| is cut off at 708, beyond which exp(-|z|) is no normal double.
  * add_log_mgfs     S += max(z, 0), product *= r: what the entries add to the log-MGFs of their row.
  * add_slopes       G += their part of the derivative of sum_k R_k S_k in W.
  *
@@ -19,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "_exp.h"
 #include "_simd.h"
 
 typedef struct {
@@ -43,34 +43,11 @@ static cloned_void contrasts(
 }
 
 static cloned_void exp_minus_abs(const double *restrict z, double *restrict e, ptrdiff_t size) {
-  /* To a compiler that knew this number, values below it would be a case, a branch of its own. */
-  const volatile double least = -708.0;
+  const volatile double least = -708.0; /* see _exp.h */
   const double floor = least;
   for (ptrdiff_t i = 0; i < size; i++) {
-    double x = -fabs(z[i]);
-    x = x < floor ? floor : x;
-    int32_t k = (int32_t)(x * 1.4426950408889634 - 0.5); /* towards zero: rounded, as x <= 0 */
-    double r = x - k * 0.6931471805599453;
-    /* Taylor's series to r^13 / 13!, whose remainder is below 5e-18. */
-    double p = 1.0 / 6227020800.0;
-    p = p * r + 1.0 / 479001600.0;
-    p = p * r + 1.0 / 39916800.0;
-    p = p * r + 1.0 / 3628800.0;
-    p = p * r + 1.0 / 362880.0;
-    p = p * r + 1.0 / 40320.0;
-    p = p * r + 1.0 / 5040.0;
-    p = p * r + 1.0 / 720.0;
-    p = p * r + 1.0 / 120.0;
-    p = p * r + 1.0 / 24.0;
-    p = p * r + 1.0 / 6.0;
-    p = p * r + 0.5;
-    p = p * r + 1.0;
-    p = p * r + 1.0;
-    union {
-      int64_t bits;
-      double value;
-    } power = {(int64_t)(k + 1023) << 52};
-    e[i] = p * power.value;
+    const double x = -fabs(z[i]);
+    e[i] = exp_of_negative(x < floor ? floor : x);
   }
 }
 

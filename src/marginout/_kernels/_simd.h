@@ -2,7 +2,8 @@
  *
  * cloned_void    A loop that is compiled twice, for every processor and for those with AVX2;
  *                the faster one that runs is chosen when the module is loaded.
- * inlined_void   What a cloned loop calls: compiled along with it, constant arguments known.
+ * inlined_void   What a cloned loop calls: compiled along with it, constant arguments known; likewise
+ *                inlined_double.
  * quad           QUAD neighbouring doubles, added and multiplied as one: four, or one with
  *                a compiler that knows no vectors. To Cython a quad is a double. */
 #ifndef MARGINOUT_SIMD_H
@@ -17,6 +18,7 @@
 #if defined(__GNUC__)
 #define QUAD 4
 #define inlined_void __attribute__((always_inline)) void
+#define inlined_double __attribute__((always_inline)) double
 typedef double quad __attribute__((vector_size(32), aligned(8), may_alias));
 /* The first `lanes` of four doubles, a number that the compiler knows; zero beyond. */
 #define load_quad(p, lanes)                                                                \
@@ -36,6 +38,7 @@ typedef double quad __attribute__((vector_size(32), aligned(8), may_alias));
 #else
 #define QUAD 1
 #define inlined_void void
+#define inlined_double double
 typedef double quad;
 #define load_quad(p, lanes) (*(p))
 #define store_quad(p, lanes, q) (*(p) = (q))

@@ -1,0 +1,36 @@
+/* exp(x) for x in [-708, 0], below which it is no normal double, to (1 + |x|) 1e-16 of itself or so: 2^k times a
+ * polynomial. NaN stays NaN. It has no branch, and loops that call it vectorise, but only if what cuts x off is
+ * a number that the compiler does not know: else the values beyond it are a case, a branch of its own. */
+#ifndef MARGINOUT_EXP_H
+#define MARGINOUT_EXP_H
+
+#include <stdint.h>
+
+#include "_simd.h"
+
+static inline inlined_double exp_of_negative(double x) {
+  int32_t k = (int32_t)(x * 1.4426950408889634 - 0.5); /* towards zero: rounded, as x <= 0 */
+  double r = x - k * 0.6931471805599453;
+  /* Taylor's series to r^13 / 13!, whose remainder is below 5e-18. */
+  double p = 1.0 / 6227020800.0;
+  p = p * r + 1.0 / 479001600.0;
+  p = p * r + 1.0 / 39916800.0;
+  p = p * r + 1.0 / 3628800.0;
+  p = p * r + 1.0 / 362880.0;
+  p = p * r + 1.0 / 40320.0;
+  p = p * r + 1.0 / 5040.0;
+  p = p * r + 1.0 / 720.0;
+  p = p * r + 1.0 / 120.0;
+  p = p * r + 1.0 / 24.0;
+  p = p * r + 1.0 / 6.0;
+  p = p * r + 0.5;
+  p = p * r + 1.0;
+  p = p * r + 1.0;
+  union {
+    int64_t bits;
+    double value;
+  } power = {(int64_t)(k + 1023) << 52};
+  return p * power.value;
+}
+
+#endif
