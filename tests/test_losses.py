@@ -459,7 +459,7 @@ def test_the_kolmogorov_rule_integrates_its_moments():
 # --------------------------------------------------------------------------- compiled loops
 
 
-@pytest.mark.parametrize("loss", [Hinge(1.3), Logistic()], ids=lambda loss: type(loss).__name__)
+@pytest.mark.parametrize("loss", [Hinge(1.3), Hinge(1.3, "gaussian"), Logistic()], ids=label)
 @pytest.mark.parametrize("K", [1, 2, 3, 4, 5, 8, 11])
 @pytest.mark.parametrize("n", [1, 3, 4, 9, 50])
 @pytest.mark.parametrize("own_weights", [False, True])
@@ -475,7 +475,7 @@ def test_compiled_loops_agree_with_the_jet(loss, K, n, own_weights):
     fused, plain = np.zeros((6, K)), np.zeros((6, K))
     loss.add_expansion(plane, y, weights, fused)
     Loss.add_expansion(loss, plane, y, weights, plain)
-    scale = np.maximum(np.abs(plain), 1e-12 * np.abs(plain).max())
+    scale = np.maximum(np.abs(plain), 1e-12 * (np.abs(plain).max() or 1.0))
     np.testing.assert_allclose(fused / scale, plain / scale, rtol=1e-9, atol=1e-9)
     fused, plain = np.zeros((3, K)), np.zeros((3, K))
     loss.add_majorizer(plane, y, weights, fused)
@@ -486,3 +486,46 @@ def test_compiled_loops_agree_with_the_jet(loss, K, n, own_weights):
     loss.fill_slopes(mean, variance, y, *fused)
     Loss.fill_slopes(loss, mean, variance, y, *plain)
     np.testing.assert_allclose(fused, plain, rtol=1e-12, atol=4e-16)
+
+
+def test_normal_parts_are_those_of_mpmath():
+    """All six parts over the whole range of z/√v: errors grow as those of exp(−z²/2v) do, and no faster."""
+    r = np.concatenate([[0.0, 1e-300, 1e-17, 1e-9, 1e-4, 0.03], np.linspace(0.1, 37.5, 150)])
+    r = np.concatenate([-r[::-1], r])
+    for s in (2.0**-30, 1.0, 2.0**20):
+        wanted = []
+        with mp.workdps(40):
+            for x in map(mp.mpf, r):
+                density, below = mp.npdf(x), mp.ncdf(-abs(x))
+                excess = 2 * s * (density - abs(x) * below)
+                slope = mp.sign(x) * (1 - 2 * below)
+                even = [density / s, 2 * density / s, -x * density / s**2, (x * x - 1) * density / (2 * s**3)]
+                wanted.append([float(part) for part in (excess, slope, *even)])
+        got, wanted = np.array(losses._abs_gaussian(r * s, np.full(r.shape, s * s))), np.transpose(wanted)
+        rounding = 2e-16 * (10 + r * r) * np.abs(wanted) + 1e-300
+        rounding[1] = 1e-15
+        assert np.all(np.abs(got - wanted) <= rounding)
+
+
+def test_normal_parts_beyond_the_density():
+    """Where the density vanishes E|ζ| is |z|, exactly; NaN stays NaN; nothing is an answer to nothing."""
+    z = np.array([1e-3, 38.0, 1e6, 1e300, np.inf])
+    for v in (0.0, 1e-300, 1e-12, 1.0):
+        excess, dz, *rest = losses._abs_gaussian(np.where(z > 40 * np.sqrt(v), z, 1e3), np.array(v))
+        assert np.all(dz == 1)
+        assert not np.any([excess, *rest])
+    for pair in ((np.nan, 1.0), (1.0, np.nan), (np.nan, 0.0)):
+        assert np.isnan(losses._abs_gaussian(*map(np.array, pair))).all()
+    assert all(part.shape == (0, 3) for part in losses._abs_gaussian(np.empty((0, 3)), np.empty((0, 3))))
+
+
+def test_normal_parts_broadcast_and_do_not_depend_on_their_neighbours():
+    """The same bits for an element wherever it stands: in a vector or in what is left over."""
+    rng = np.random.default_rng(0)
+    z, v = 10 ** rng.uniform(-3, 2, (40, 1)) * rng.choice([-1, 1], (40, 1)), 10 ** rng.uniform(-3, 2, 3)
+    whole = np.array(losses._abs_gaussian(z, v))
+    assert whole.shape == (6, 40, 3)
+    for start, stop in ((0, 1), (1, 8), (3, 40), (39, 40)):
+        np.testing.assert_array_equal(losses._abs_gaussian(z[start:stop], v), whole[:, start:stop])
+    for k in range(3):
+        np.testing.assert_array_equal(losses._abs_gaussian(z[:, 0], v[k]), whole[:, :, k])

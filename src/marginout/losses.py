@@ -23,9 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erf, erfcx
 
-from marginout._kernels import _plane
+from marginout._kernels import _normal, _plane
 
 Array = NDArray[np.float64]
 
@@ -169,24 +168,10 @@ def _abs_bound(z: Array, v: Array) -> _Abs:
 
 def _abs_gaussian(z: Array, v: Array) -> _Abs:
     """E|ζ| for ζ ~ N(z, v)."""
-    s = np.maximum(np.sqrt(v), TINY)
-    i = 1.0 / s
-    r = np.clip(z * i, -50.0, 50.0)  # the density vanishes, exactly, long before
-    a = np.abs(r)
-    density = np.exp(-0.5 * r * r) / np.sqrt(2 * np.pi)
-    # 1 − a·Φ(−a)/density, free of cancellation where the density has not vanished.
-    tail = np.maximum(1.0 - a * (np.sqrt(np.pi / 2) * erfcx(a / np.sqrt(2))), 0.0)
-    n1 = density * i
-    n2 = n1 * i
-    n3 = n2 * i
-    return _Abs(
-        2 * s * density * tail,
-        erf(r / np.sqrt(2)),
-        n1,
-        2 * n1,
-        -r * n2,
-        0.5 * (r * r - 1.0) * n3,
-    )
+    z, v = np.broadcast_arrays(np.asarray(z, dtype=float), np.asarray(v, dtype=float))
+    parts = np.empty((6, z.size))
+    _normal.abs_gaussian(TINY, z.ravel(), v.ravel(), parts)
+    return _Abs(*parts.reshape(6, *z.shape))
 
 
 def _curvature_bound(z: Array, v: Array) -> Array:
@@ -245,7 +230,7 @@ class Hinge(Loss):
         if self.bound:
             _plane.hinge_bound(weights, y, self.margin, TINY, *plane, sums)
         else:
-            super().add_expansion(plane, y, weights, sums)
+            _normal.hinge_gaussian(weights, y, self.margin, TINY, *plane, sums)
 
     def add_majorizer(self, plane: Plane, y: Array, weights: Array, sums: Array) -> None:
         if self.bound:
