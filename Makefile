@@ -9,7 +9,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := $(shell find src -name '*.py' -o -name '*.py[xi]' -o -name 'meson.build' -o -name '*.css' -o -name '*.js') meson.build pyproject.toml
+SOURCES := $(shell find src -name '*.py' -o -name '*.py[xi]' -o -name '*.pxi' -o -name '*.h' -o -name 'meson.build' -o -name '*.css' -o -name '*.js') meson.build pyproject.toml
 REPRODUCTION ?= run all --quick
 
 .PHONY: demo test bench lint docs reproduction clean
