@@ -190,9 +190,19 @@ def test_counts_without_noise_need_no_table():
     counts = sp.csr_array(np.random.default_rng(2).poisson(0.5, size=(50, 8)).astype(float))
     coding = Coding(np.arange(50) % 3, np.ones((3, 3)), True)
     cumulants = make_cumulants(counts, Dropout(0.0), coding)
+    assert not isinstance(cumulants, JointCountCumulants)
     W = np.random.default_rng(4).normal(size=(8, 3))
     scores = counts @ W
     assert_allclose(cumulants.forward(W), scores - scores[np.arange(50), coding.classes][:, None], atol=1e-12)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_entries_beyond_the_last_row_are_no_entries(classes):
+    counts = sp.csr_matrix(np.random.default_rng(2).poisson(0.5, size=(200, 10)).astype(float))
+    labels = np.arange(200) % classes
+    wanted = MCFClassifier(noise=0.5).fit(counts, labels)
+    counts.data, counts.indices = np.r_[counts.data, 0.5, 8.0], np.r_[counts.indices, [1, 2]].astype(np.int32)
+    assert_array_equal(MCFClassifier(noise=0.5).fit(counts, labels).coef_, wanted.coef_)
 
 
 def test_the_memory_is_the_inverse_hessian_of_its_steps():
@@ -208,7 +218,7 @@ def test_the_memory_is_the_inverse_hessian_of_its_steps():
         G = G + y
         if number != 3:  # its curvature is negative: no step to learn from
             pairs.append((s.ravel(), y.ravel()))
-        found = memory.times(s, G)
+        found = memory.learn(s, G)
         s, y = pairs[-1]
         inverse = np.eye(6) * (s @ y) / (y @ y)
         for s, y in pairs[-MEMORY:]:

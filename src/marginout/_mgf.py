@@ -34,6 +34,8 @@ Array = NDArray[np.float64]
 WORTH = 10
 #: Largest table of a count's possible values per column, as a multiple of the entries there are.
 TABLE = 8
+#: Entries of a kind, on average, that are worth a table of kinds.
+ENTRIES, JOINT_ENTRIES = 2, 8
 #: Products are kept within exp(±REACH): well within the range of doubles.
 REACH = 600.0
 #: Newton steps for the offset, and the decrement, relative to F, that is left.
@@ -44,7 +46,10 @@ NEVER = 36.0
 
 @dataclass(frozen=True)
 class Coding:
-    """How the weights of K scores become an example's contrasts: t_k = a_ck w_k − joint·w_c."""
+    """How the weights of K scores become an example's contrasts: t_k = a_ck w_k − joint·w_c.
+
+    Joint problems have a = 1.
+    """
 
     classes: NDArray[np.int64]
     a: Array
@@ -62,7 +67,10 @@ class Coding:
 
 
 class Cumulants(ABC):
-    """L of every example at its contrasts, and the adjoint of its derivative."""
+    """L of every example at its contrasts, and the adjoint of its derivative.
+
+    What was found at W may be kept for the next call: W is a new array wherever it is another one.
+    """
 
     def __init__(self, X: Any, noise: Noise, coding: Coding) -> None:
         self.X, self.noise, self.coding = X, noise, coding
@@ -83,8 +91,10 @@ def make_cumulants(X: Any, noise: Noise, coding: Coding) -> Cumulants:
         return AffineCumulants(X, noise, coding)
     if noise.moments(X.shape[1]).groups is not None:
         return GroupCumulants(X, noise, coding)
-    kinds = distinct_counts(X) if sp.issparse(X) else None
-    if kinds is None or 2 * len(kinds.columns) > X.nnz:
+    # Without noise there are no exponentials to be saved in a joint problem.
+    counted = sp.issparse(X) and (not coding.joint or np.any(noise.survivors(X.shape[1])[0]))
+    kinds = distinct_counts(X) if counted else None
+    if kinds is None or len(kinds.columns) * (JOINT_ENTRIES if coding.joint else ENTRIES) > X.nnz:
         return DeletionCumulants(X, noise, coding)
     return (JointCountCumulants if coding.joint else CountCumulants)(X, noise, coding, kinds)
 
@@ -101,13 +111,14 @@ def distinct_counts(X: Any) -> Counts | None:
     """The distinct entries of CSR X, or None if it holds no whole numbers, or too large ones."""
     if not X.nnz:
         return None
-    low, high = X.data.min(), X.data.max()
+    data, indices = X.data[: X.nnz], X.indices[: X.nnz]
+    low, high = data.min(), data.max()
     if high - low >= TABLE * X.nnz:
         return None
     width = int(high - low) + 1
-    if X.shape[1] * width > TABLE * X.nnz or np.any(X.data != np.rint(X.data)):
+    if X.shape[1] * width > TABLE * X.nnz or np.any(data != np.rint(data)):
         return None
-    key = X.indices.astype(np.int64) * width + (X.data - low).astype(np.int64)
+    key = indices.astype(np.int64) * width + (data - low).astype(np.int64)
     present = np.zeros(X.shape[1] * width, dtype=bool)
     present[key] = True
     kinds = np.flatnonzero(present)
@@ -204,14 +215,12 @@ class JointCountCumulants(DeletionCumulants):
     def __init__(self, X: Any, noise: Noise, coding: Coding, kinds: Counts) -> None:
         super().__init__(X, noise, coding)
         rate, factor = self._survivors
-        self._noisy = bool(rate.any())
         self._kinds = kinds.columns, kinds.values * factor[kinds.columns], rate[kinds.columns]
         *_, indptr = self._rows
         self._entries = kinds.numbers.astype(indptr.dtype, copy=False), indptr
         with np.errstate(divide="ignore"):
             self._least = -np.log(self._kinds[2]), -np.log1p(-self._kinds[2])
-        Z, E = np.empty((2, len(kinds.columns), coding.a.shape[1]))
-        self._room = Z, E, np.empty(len(kinds.columns))
+        self._room = np.empty((len(kinds.columns), coding.a.shape[1])), np.empty(len(kinds.columns))
         self._last: tuple[Any, tuple[Array, Array] | None] = None, None
 
     def _run(self, W: Array, S: Array, R: Array, G: Array, backward: bool, threads: int) -> None:
@@ -230,12 +239,11 @@ class JointCountCumulants(DeletionCumulants):
 
         The gradient is asked for where the value just was: the last table is kept.
         """
-        if not self._noisy:
-            return None  # no exponentials to be saved
         if self._last[0] is not W:
             columns, values, _ = self._kinds
-            Z, E, spread = self._room
-            _mgf.kinds_table(columns, values, np.ascontiguousarray(W), Z, E, spread)
+            E, spread = self._room
+            self._last = None, None
+            _mgf.kinds_table(columns, values, np.ascontiguousarray(W), E, spread)
             deleted, kept = self._least
             reach = np.maximum(spread, np.minimum(deleted, spread + kept))
             self._last = W, (reach, E) if reach.max() <= REACH else None

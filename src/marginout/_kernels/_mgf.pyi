@@ -35,9 +35,7 @@ def dense_pass(
     backward: bool,
     threads: int,
 ) -> None: ...
-def kinds_table(
-    column: NDArray[np.int64], value: Array, W: Array, Z: Array, E: Array, spread: Array
-) -> None: ...
+def kinds_table(column: NDArray[np.int64], value: Array, W: Array, E: Array, spread: Array) -> None: ...
 def kinds_pass(
     numbers: NDArray[Any],
     indptr: NDArray[Any],

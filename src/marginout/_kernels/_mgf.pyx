@@ -187,25 +187,31 @@ def dense_pass(
 
 
 def kinds_table(
-    const int64_t[::1] column, const double[::1] value, const double[:, ::1] W, double[:, ::1] Z,
-    double[:, ::1] E, double[::1] spread,
+    const int64_t[::1] column, const double[::1] value, const double[:, ::1] W, double[:, ::1] E,
+    double[::1] spread,
 ):
-    """E = exp(Z), Z = z - max z with z = value*W[column], of every kind of entry; max z - min z."""
-    cdef Py_ssize_t u, k, K = W.shape[1]
-    cdef double z, low, high
+    """E = exp(z - max z) of every kind of entry, z = value*W[column], and spread = max z - min z."""
+    cdef Py_ssize_t u, j, k, some, kinds = column.shape[0], K = W.shape[1], step = max(1, BUFFER // K)
+    cdef double low, high
+    cdef double* z = <double*> malloc(step * K * sizeof(double))
+    if z == NULL:
+        raise MemoryError()
     with nogil:
-        for u in range(column.shape[0]):
-            low = high = value[u] * W[column[u], 0]
-            for k in range(K):
-                z = value[u] * W[column[u], k]
-                low = z if z < low else low
-                high = z if z > high else high
-                Z[u, k] = z
-            for k in range(K):
-                Z[u, k] = Z[u, k] - high
-            spread[u] = high - low
-        if column.shape[0]:
-            exp_minus_abs(&Z[0, 0], &E[0, 0], E.shape[0] * K)
+        u = 0
+        while u < kinds:
+            some = min(step, kinds - u)
+            for j in range(some):
+                low = high = value[u + j] * W[column[u + j], 0]
+                for k in range(K):
+                    z[j * K + k] = value[u + j] * W[column[u + j], k]
+                    low = min(low, z[j * K + k])
+                    high = max(high, z[j * K + k])
+                for k in range(K):
+                    z[j * K + k] -= high
+                spread[u + j] = high - low
+            exp_minus_abs(z, &E[u, 0], some * K)
+            u += some
+        free(z)
 
 
 def kinds_pass(

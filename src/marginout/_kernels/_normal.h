@@ -8,7 +8,8 @@
  *                    tail = g^2 (1 + u g Q),  Phi(-a) / phi(a) = g^2 (2 + u - g Q) / 6.
  *                Q is interpolated at the Chebyshev points of q = 1 - 2g for a up to 38. Beyond
  *                NORMAL_EDGE the density is 0, exactly: phi is below 1e-307 there. NaN stays NaN.
- * abs_parts      excess = E|zeta| - |z| and the five derivatives of E|zeta| in z and v, zeta ~ N(z, v).
+ * abs_parts      excess = E|zeta| - |z| and the five derivatives of E|zeta| in z and v, zeta ~ N(z, v); the first
+ *                of these to 1e-15, and not of itself.
  * hinge_terms    Adds what every element adds to the six sums of _normal.hinge_gaussian. */
 #ifndef MARGINOUT_NORMAL_H
 #define MARGINOUT_NORMAL_H
@@ -96,7 +97,7 @@ static cloned_void hinge_terms(
     /* With the weight, the loss has the derivatives v: g, zz: 2g, zv: -g r / s, vv: g (r^2 - 1) / (2 s^2). */
     const double slope = weights[i] * (r < 0.0 ? below : 1.0 - below);
     const double g = 0.5 * weights[i] * density * inverse, p = change * inverse, b = 2.0 * ya + r * p;
-    value[i] += weights[i] * (0.5 * (z + fabs(z)) + s * density * tail);
+    value[i] += weights[i] * ((z > 0.0 ? z : 0.0) + s * density * tail);
     dt[i] += g * change - slope * ya;
     db[i] -= slope * y[i];
     dtt[i] += g * (0.5 * (b * b - p * p) + 2.0 * e[i]);

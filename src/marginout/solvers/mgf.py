@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dtrtrs
 
 from marginout._mgf import Array, MgfObjective, Point
 from marginout.solvers._result import Monitor, Result
@@ -141,7 +141,7 @@ class _Run:
         self.point, self._G = point, G
         # Half the Newton decrement by the metric at hand, or what is to come if F goes on falling as it does.
         rate = min(self._fall / before, SLOWEST) if before > 0 else SLOWEST
-        self._P = -self._memory.times(s, G)
+        self._P = -self._memory.learn(s, G)
         decrement = -0.5 * float(np.vdot(G, self._P))
         trend = 2 * self._fall * max(rate / (1 - rate), 1.0)
         self._decrements.append(max(decrement, np.finfo(float).tiny))
@@ -174,36 +174,45 @@ class _Memory:
 
     def __init__(self, G: Array) -> None:
         self._steps, self._changes = np.empty((2, MEMORY, G.size))
-        self._products = np.zeros((2, MEMORY, MEMORY))  # s_i·y_j and y_i·y_j
-        self._slopes = np.zeros((2, MEMORY))  # s_i·G and y_i·G at the last G
-        self._order: list[int] = []  # places in these arrays, the oldest first
+        self._order: list[int] = []  # places in these two, the oldest first
+        self._SY, self._YY = np.zeros((2, MEMORY, MEMORY))  # s_i·y_j and y_i·y_j, the oldest first
+        self._slopes = np.zeros((2, 0))  # s_i·G and y_i·G at the last G, likewise
         self._G = G
 
-    def times(self, s: Array, G: Array) -> Array:
-        """The product at G, which the step s has led to."""
-        y = G - self._G
-        keep = np.vdot(s, y) > 1e-10 * np.vdot(s, s)
+    def learn(self, s: Array, G: Array) -> Array:
+        """The product at G, which the step s has led to; a step of positive curvature is remembered."""
+        y, keep = G - self._G, False
+        if np.vdot(s, y) > 1e-10 * np.vdot(s, s):
+            keep, ends = True, [np.vdot(s, self._G), np.vdot(y, self._G)]
+            self._slopes = np.column_stack([self._slopes, ends])
+            self._replace_oldest(s, y)
+        order, used, g = self._order, len(self._order), G.ravel()
+        slopes = np.stack([(self._steps[:used] @ g)[order], (self._changes[:used] @ g)[order]])
         if keep:
-            at = self._order.pop(0) if len(self._order) == MEMORY else len(self._order)
-            self._order.append(at)
-            self._steps[at], self._changes[at] = s.ravel(), y.ravel()
-            self._slopes[:, at] = np.vdot(s, self._G), np.vdot(y, self._G)
-        g, used = G.ravel(), len(self._order)
-        slopes = np.stack([self._steps[:used] @ g, self._changes[:used] @ g])
-        if keep:
-            inner = slopes - self._slopes[:, :used]  # of all s and y with the new y
-            self._products[:, :used, at], self._products[1, at, :used] = inner, inner[1]
-        self._slopes[:, :used], self._G = slopes, G
+            inner = slopes - self._slopes  # of all s and y with the new y
+            self._SY[:used, used - 1], self._YY[:used, used - 1] = inner
+            self._YY[used - 1, :used] = inner[1]
+        self._slopes, self._G = slopes, G
         return self._combined(g, *slopes).reshape(G.shape) if used else G
 
+    def _replace_oldest(self, s: Array, y: Array) -> None:
+        at = len(self._order)
+        if at == MEMORY:
+            at = self._order.pop(0)
+            self._slopes = self._slopes[:, 1:]
+            for products in (self._SY, self._YY):
+                products[:-1, :-1] = products[1:, 1:].copy()
+        self._order.append(at)
+        self._steps[at], self._changes[at] = s.ravel(), y.ravel()
+
     def _combined(self, g: Array, s_slopes: Array, y_slopes: Array) -> Array:
-        order, used = np.array(self._order), len(self._order)
-        SY, YY = (product[np.ix_(order, order)] for product in self._products)
-        scale, R = SY[-1, -1] / YY[-1, -1], np.triu(SY)
-        inner = solve_triangular(R, s_slopes[order])
-        middle = np.diag(SY) * inner + scale * (YY @ inner - y_slopes[order])
+        used = len(self._order)
+        SY, YY = self._SY[:used, :used], self._YY[:used, :used]
+        scale = SY[-1, -1] / YY[-1, -1]
+        inner, _ = dtrtrs(SY, s_slopes)  # it reads the upper triangle alone
+        middle = np.diagonal(SY) * inner + scale * (YY @ inner - y_slopes)
         shares = np.empty((2, used))
-        shares[:, order] = solve_triangular(R, middle, trans="T"), -scale * inner
+        shares[:, self._order] = dtrtrs(SY, middle, trans=1)[0], -scale * inner
         product = shares[0] @ self._steps[:used]
         product += shares[1] @ self._changes[:used]
         product += scale * g
