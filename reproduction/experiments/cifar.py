@@ -33,7 +33,7 @@ LATENT_CS = (0.003, 0.01, 0.03)
 FIRST = {"search_rows": 10_000}
 JOINT = {**FIRST, "Cs": [1e-4, 1e-3, 1e-2, 1e-1]}
 #: Hidden layers are costly: C is chosen on the first images, and fits begin on the first.
-LIMITS = {"search_rows": 5_000, "grow_from": 10_000, "max_iter": 60, "finish": 20}
+LIMITS = {"search_rows": 2_500, "grow_from": 10_000, "max_iter": 50, "finish": 10}
 
 #: The errors that the paper prints at rates 0, 0.2, 0.3.
 PRINTED = {
@@ -106,6 +106,8 @@ def section(results: Results) -> Section:
         checks=judge(full),
         tables=tables,
         remarks=[
+            "Table 4 tests the paper's trends rather than its numbers: shared by ten classes, our units are "
+            "a tenth of the paper's, and fits are kept short.",
             "MCF's authors report 32.6 / 39.7 / 32.5 % without noise and 32.3 / 37.9 / 29.4 % with "
             "blankout (quadratic / exponential / logistic).",
             f"Beyond the paper: “{GAUSSIAN}” and “{BALANCED}”.",

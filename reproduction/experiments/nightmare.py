@@ -38,7 +38,7 @@ RATES = (0.1, 0.3, 0.5, 0.7, 0.9)
 VALIDATION, MASKS = 5_000, 3
 UNITS = 60
 #: Hidden layers begin on so many digits, with so many iterations, and end with all of them.
-GROW = {"grow_from": 11_000, "max_iter": 60, "finish": 20}
+GROW = {"grow_from": 11_000, "max_iter": 50, "finish": 10}
 
 #: The values of C that each linear model chooses from.
 CS = {SVM: (0.001, 0.01, 0.1), LR: (0.01, 0.1, 1.0), OURS: (0.001, 0.01, 0.1)}
