@@ -35,6 +35,8 @@ UNIT_CS = tuple(float(f"{C:.3g}") for C in np.logspace(-2, 2, 9))
 SVM, LR, MCF_LOGISTIC, MCF_QUADRATIC = "Dropout-SVM", "Dropout-LR", "MCF-Logistic", "MCF-Quadratic"
 SVR, MCF_REGRESSION = "Dropout-SVR", "MCF-Quadratic regression"
 LATENT_SVM, LATENT_LR = "Dropout-LatentSVM", "Dropout-LatentLR"
+#: With K hidden units for every class, as in the paper; the two above share K among the classes.
+EACH_SVM, EACH_LR = f"{LATENT_SVM}, K each", f"{LATENT_LR}, K each"
 #: Ours, beyond the paper.
 GAUSSIAN, BALANCED = "Dropout-SVM, Gaussian", "Dropout-SVM, balanced"
 
@@ -49,13 +51,14 @@ def _mcf(loss: str) -> Search:
     return lambda Cs, rate, cv, settings: GridSearchCV(MCFClassifier(loss, noise=rate), {"C": Cs}, cv=cv)
 
 
-def _latent(model: Any) -> Search:
-    """K hidden units, shared by the classes where there are several."""
+def _latent(model: Any, shared: bool = True) -> Search:
+    """K hidden units, shared by the classes where there are several, or K for each of them."""
 
     def search(Cs: Sequence[float], rate: float, cv: Any, settings: Settings) -> Any:
         latent = model(
             settings["K"],
             noise=rate,
+            shared=shared,
             random_state=settings["seed"],
             max_iter=settings.get("max_iter", 1000),
         )
@@ -77,6 +80,8 @@ MODELS: dict[str, Search] = {
     MCF_REGRESSION: lambda Cs, rate, cv, settings: GridSearchCV(MCFRegressor(noise=rate), {"C": Cs}, cv=cv),
     LATENT_SVM: _latent(LatentDropoutSVC),
     LATENT_LR: _latent(LatentDropoutLogisticRegression),
+    EACH_SVM: _latent(LatentDropoutSVC, shared=False),
+    EACH_LR: _latent(LatentDropoutLogisticRegression, shared=False),
 }
 
 

@@ -8,6 +8,8 @@ from reproduction import images
 from reproduction.cells import Experiment, Result, Settings, grid
 from reproduction.protocol import (
     BALANCED,
+    EACH_LR,
+    EACH_SVM,
     GAUSSIAN,
     LATENT_LR,
     LATENT_SVM,
@@ -24,6 +26,8 @@ RATES = (0.0, 0.2, 0.3)
 LINEAR = (SVM, LR, MCF_LOGISTIC, MCF_QUADRATIC, GAUSSIAN, BALANCED)
 LATENT = (LATENT_SVM, LATENT_LR)
 UNITS = (10, 20, 30, 40)
+#: With units of its own for each class, for comparison.
+EACH, EACH_UNITS = {EACH_SVM: LATENT_SVM, EACH_LR: LATENT_LR}, (10,)
 #: Words, patches they are learnt from, seed.
 WORDS = {"words": 2048, "patches": 400_000, "seed": 0}
 CS = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
@@ -57,13 +61,13 @@ PRINTED_LATENT = {
 def cells(quick: bool) -> list[Settings]:
     if quick:
         tiny = {"Cs": [0.001], "folds": 1, "rows": 60, "words": 16, "patches": 2000, "seed": 0}
-        some = grid(images=[SMALL], model=LINEAR, rate=[0.2]) + grid(
-            images=[SMALL], model=LATENT, rate=[0.2], K=[2]
-        )
+        some = grid(images=[SMALL], model=LINEAR, rate=[0.2])
+        some += grid(images=[SMALL], model=[*LATENT, *EACH], rate=[0.2], K=[2])
         return [{**cell, **tiny} for cell in some]
     fixed = {"folds": 1, "rows": None, **WORDS}
     linear = grid(images=[SMALL, FULL], model=LINEAR, rate=RATES, Cs=[list(CS)])
     latent = grid(images=[FULL], model=LATENT, K=UNITS, rate=RATES, Cs=[list(LATENT_CS)])
+    latent += grid(images=[FULL], model=list(EACH), K=EACH_UNITS, rate=RATES, Cs=[list(LATENT_CS)])
     for cell in linear:
         cell |= JOINT if cell["model"] == MCF_LOGISTIC else FIRST if cell["images"] == FULL else {}
     return [{**cell, **fixed} for cell in linear] + [{**cell, **fixed, **LIMITS} for cell in latent]
@@ -81,6 +85,11 @@ def section(results: Results) -> Section:
     linear = [[model, *row(full, PRINTED.get(model), model=model)] for model in LINEAR]
     latent = [
         [*which, *row(full, PRINTED_LATENT[which], model=which[0], K=which[1])] for which in PRINTED_LATENT
+    ]
+    latent += [
+        [each, K, *row(full, PRINTED_LATENT[shared, K], model=each, K=K)]
+        for each, shared in EACH.items()
+        for K in EACH_UNITS
     ]
     fewer = [[model, *row(small, None, model=model)] for model in LINEAR]
     beside = "50,000 images to train on, 10,000 to test on: test error, ours / the paper's:"
