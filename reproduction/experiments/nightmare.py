@@ -159,6 +159,8 @@ def section(results: Results) -> Section:
         remarks=[
             "MCF's authors report errors 40 % (quadratic), 47 % (exponential) and 60 % (logistic) lower "
             "than without noise at half of the pixels deleted.",
+            "MCF-Logistic's loss is joint over the ten classes, and its expectation exact; Dropout-SVM and "
+            "Dropout-LR are one-vs-rest, and their losses bounds, which grow loose as more is deleted.",
             f"Beyond the paper: “{OURS}”, the expected hinge loss of a normal score with both sides of "
             "every one-vs-rest problem weighing alike. The paper's bound can give classes up under heavy "
             "noise.",
