@@ -21,8 +21,10 @@ STYLES = {
     "Dropout-SVM, Gaussian and balanced": ("#56B4E9", "D"),
     "Dropout-SVR": ("#0072B2", "o"),
     "MCF-Quadratic regression": ("#CC79A7", "v"),
+    "Dropout-SVR, Gaussian": ("#56B4E9", "D"),
     "Dropout-LatentSVM": ("#E69F00", "P"),
     "Dropout-LatentLR": ("#7A5195", "X"),
+    "explicit corruption": ("#D55E00", "s"),
     "Hinge-L2": ("#777777", "<"),
     "Hinge-FDROP": ("#A06A2C", ">"),
 }
@@ -61,7 +63,10 @@ def lines(panels: Panels, across: str, up: str, log: str = "") -> Any:
         if not any(len(x) for x, _ in curves.values()):
             axis.text(0.5, 0.5, "not run yet", transform=axis.transAxes, ha="center", color="#555555")
         if "x" in log:
-            axis.set_xscale("log", base=2)
+            places = sorted({place for x, _ in curves.values() for place in x})
+            axis.set_xscale("log")
+            axis.set_xticks(places, [f"{place:g}" for place in places])
+            axis.minorticks_off()
         if "y" in log:
             axis.set_yscale("log")
         axis.grid(alpha=0.25)

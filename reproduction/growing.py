@@ -9,26 +9,25 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 
 class Grown(ClassifierMixin, BaseEstimator):
-    """A model with a hidden layer, fitted to the first `rows` examples and then, from there, to all.
+    """A model with a hidden layer, fitted to the first of so many parts of the examples, and then to all.
 
     F is a sum over examples. A part of them that weighs as much as all of them leads to the region of a
     minimum; `finish` iterations with all of them lead on.
     """
 
-    def __init__(self, model: Any, C: float, rows: int, finish: int) -> None:
+    def __init__(self, model: Any, C: float, parts: int, finish: int) -> None:
         self.model = model
         self.C = C
-        self.rows = rows
+        self.parts = parts
         self.finish = finish
 
     def fit(self, X: Any, y: Any) -> Grown:
-        self.classes_, count = np.unique(y), X.shape[0]
-        self.model_ = clone(self.model).set_params(C=self.C)
-        if count > self.rows:
-            self.model_.set_params(C=self.C * count / self.rows, warm_start=True)
-            self.model_.fit(X[: self.rows], y[: self.rows])
-            self.model_.set_params(C=self.C, max_iter=self.finish)
-        self.model_.fit(X, y)
+        self.classes_, rows = np.unique(y), X.shape[0] // self.parts
+        if len(np.unique(y[:rows])) < len(self.classes_):
+            raise ValueError(f"The first of parts={self.parts} parts lacks a class: shuffle, or lower parts.")
+        self.model_ = clone(self.model).set_params(C=self.C * X.shape[0] / rows, warm_start=True)
+        self.model_.fit(X[:rows], y[:rows])
+        self.model_.set_params(C=self.C, max_iter=self.finish).fit(X, y)
         return self
 
     def predict(self, X: Any) -> Any:

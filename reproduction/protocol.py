@@ -1,21 +1,25 @@
 """The paper's models by their names, and its protocol: at every rate, C by cross-validation.
 
 Where the library has a search of its own it is used; around other models stands scikit-learn's
-GridSearchCV, with the same folds of the training data. The chosen model is
-fitted to all training data and tested once.
+GridSearchCV, with the same folds of the training data. A grid whose outermost value is the best is
+widened. The chosen model is fitted to all training data and tested once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit, StratifiedKFold
 
 from marginout import (
+    DropoutLogisticRegression,
     DropoutLogisticRegressionCV,
+    DropoutSVC,
     DropoutSVCCV,
+    DropoutSVR,
     DropoutSVRCV,
     LatentDropoutLogisticRegression,
     LatentDropoutSVC,
@@ -35,58 +39,68 @@ UNIT_CS = tuple(float(f"{C:.3g}") for C in np.logspace(-2, 2, 9))
 SVM, LR, MCF_LOGISTIC, MCF_QUADRATIC = "Dropout-SVM", "Dropout-LR", "MCF-Logistic", "MCF-Quadratic"
 SVR, MCF_REGRESSION = "Dropout-SVR", "MCF-Quadratic regression"
 LATENT_SVM, LATENT_LR = "Dropout-LatentSVM", "Dropout-LatentLR"
-#: With K hidden units for every class, as in the paper; the two above share K among the classes.
-EACH_SVM, EACH_LR = f"{LATENT_SVM}, K each", f"{LATENT_LR}, K each"
 #: Ours, beyond the paper.
-GAUSSIAN, BALANCED = "Dropout-SVM, Gaussian", "Dropout-SVM, balanced"
+GAUSSIAN, BALANCED, GAUSSIAN_SVR = f"{SVM}, Gaussian", f"{SVM}, balanced", f"{SVR}, Gaussian"
 
-Search = Callable[[Sequence[float], float, Any, Settings], Any]
-
-
-def _own(model: Any, **options: Any) -> Search:
-    return lambda Cs, rate, cv, settings: model(Cs, [rate], cv=cv, **options)
+#: Steps by which a grid of C is widened at the most.
+WIDER = 4
 
 
-def _mcf(loss: str) -> Search:
-    return lambda Cs, rate, cv, settings: GridSearchCV(MCFClassifier(loss, noise=rate), {"C": Cs}, cv=cv)
+class Method(NamedTuple):
+    """A model by its settings, C apart, and the library's own search for C where there is one."""
+
+    model: Callable[[Settings], Any]
+    own: Callable[..., Any] | None = None
+
+    def search(self, Cs: Sequence[float], cv: Any, settings: Settings) -> Any:
+        if self.own is not None:
+            return self.own(Cs, [settings["rate"]], cv=cv, refit=False)
+        return GridSearchCV(self.model(settings), {"C": Cs}, cv=cv, refit=False)
 
 
-def _latent(model: Any, shared: bool = True) -> Search:
-    """K hidden units, shared by the classes where there are several, or K for each of them."""
+def _linear(model: Any, own: Any, **options: Any) -> Method:
+    return Method(lambda settings: model(noise=settings["rate"], **options), partial(own, **options))
 
-    def search(Cs: Sequence[float], rate: float, cv: Any, settings: Settings) -> Any:
+
+def _mcf(loss: str) -> Method:
+    return Method(lambda settings: MCFClassifier(loss, noise=settings["rate"]))
+
+
+def _latent(model: Any) -> Method:
+    """K hidden units, for each class where there are several; fits may begin with a part of the examples."""
+
+    def make(settings: Settings) -> Any:
         latent = model(
             settings["K"],
-            noise=rate,
-            shared=shared,
+            noise=settings["rate"],
+            shared=False,
             random_state=settings["seed"],
             max_iter=settings.get("max_iter", 1000),
         )
         if "finish" in settings:
-            latent = Grown(latent, 1.0, settings["grow_from"], settings["finish"])
-        return GridSearchCV(latent, {"C": Cs}, cv=cv)
+            latent = Grown(latent, 1.0, settings["parts"], settings["finish"])
+        return latent
 
-    return search
+    return Method(make)
 
 
-MODELS: dict[str, Search] = {
-    SVM: _own(DropoutSVCCV),
-    LR: _own(DropoutLogisticRegressionCV),
+MODELS: dict[str, Method] = {
+    SVM: _linear(DropoutSVC, DropoutSVCCV),
+    LR: _linear(DropoutLogisticRegression, DropoutLogisticRegressionCV),
     MCF_LOGISTIC: _mcf("logistic"),
     MCF_QUADRATIC: _mcf("quadratic"),
-    GAUSSIAN: _own(DropoutSVCCV, expectation="gaussian"),
-    BALANCED: _own(DropoutSVCCV, class_weight="balanced"),
-    SVR: _own(DropoutSVRCV, epsilon=0.1),
-    MCF_REGRESSION: lambda Cs, rate, cv, settings: GridSearchCV(MCFRegressor(noise=rate), {"C": Cs}, cv=cv),
+    GAUSSIAN: _linear(DropoutSVC, DropoutSVCCV, expectation="gaussian"),
+    BALANCED: _linear(DropoutSVC, DropoutSVCCV, class_weight="balanced"),
+    SVR: _linear(DropoutSVR, DropoutSVRCV, epsilon=0.1),
+    GAUSSIAN_SVR: _linear(DropoutSVR, DropoutSVRCV, epsilon=0.1, expectation="gaussian"),
+    MCF_REGRESSION: Method(lambda settings: MCFRegressor(noise=settings["rate"])),
     LATENT_SVM: _latent(LatentDropoutSVC),
     LATENT_LR: _latent(LatentDropoutLogisticRegression),
-    EACH_SVM: _latent(LatentDropoutSVC, shared=False),
-    EACH_LR: _latent(LatentDropoutLogisticRegression, shared=False),
 }
 
 
 def folds(settings: Settings, regression: bool) -> Any:
-    """So many shuffled folds; one held-out fifth, of the first `search_rows` if given, where folds = 1."""
+    """So many shuffled folds, one random fifth where folds = 1; or the last of the first `search_rows`."""
     rows = settings.get("search_rows")
     if rows is not None:
         return [(np.arange(rows * 4 // 5), np.arange(rows * 4 // 5, rows))]
@@ -96,15 +110,55 @@ def folds(settings: Settings, regression: bool) -> Any:
     return (KFold if regression else StratifiedKFold)(number, shuffle=True, random_state=seed)
 
 
+def choose(problem: Problem, settings: Settings) -> Result:
+    """C by cross-validation on the training data, for one model and rate."""
+    method = MODELS[settings["model"]]
+    cv = folds(settings, problem.y.dtype.kind == "f")
+
+    def best(Cs: Sequence[float]) -> tuple[float, float]:
+        search = method.search(Cs, cv, settings).fit(problem.X, problem.y)
+        return float(search.best_score_), float(search.best_params_["C"])
+
+    cv_score, C, at_edge = widened(best, [float(C) for C in settings["Cs"]])
+    return {"cv_score": cv_score, "C": C, "C_at_edge": at_edge}
+
+
+def fitted(problem: Problem, settings: Settings, choice: Result) -> Any:
+    """The model of the chosen C, fitted to all training data."""
+    model = MODELS[settings["model"]].model(settings)
+    return model.set_params(C=choice["C"]).fit(problem.X, problem.y)
+
+
+def tested(problem: Problem, settings: Settings, choice: Result) -> Result:
+    """The choice, and the score of its model on the test data."""
+    score = fitted(problem, settings, choice).score(problem.X_test, problem.y_test)
+    return {**choice, "test_score": float(score), "n_test": len(problem.y_test)}
+
+
 def chosen_and_tested(problem: Problem, settings: Settings) -> Result:
-    """C by cross-validation for one model and rate, and the score of the refitted model on the test data."""
-    Cs = [float(C) for C in settings["Cs"]]
-    regression = problem.y.dtype.kind == "f"
-    search = MODELS[settings["model"]](Cs, settings["rate"], folds(settings, regression), settings)
-    search.fit(problem.X, problem.y)
-    C = float(search.best_params_["C"])
-    scores = {
-        "cv_score": float(search.best_score_),
-        "test_score": float(search.score(problem.X_test, problem.y_test)),
-    }
-    return {**scores, "C": C, "C_at_edge": C in (min(Cs), max(Cs)), "n_test": len(problem.y_test)}
+    return tested(problem, settings, choose(problem, settings))
+
+
+def widened(
+    best: Callable[[Sequence[float]], tuple[float, float]], Cs: Sequence[float]
+) -> tuple[float, float, bool]:
+    """The best score, its C, and whether that is the outermost that was tried.
+
+    `best(Cs)` finds score and C in a grid. Where C is its least or its largest value, the grid goes on
+    that way by a step at a time, until that brings nothing or WIDER steps have been made.
+    """
+    grid = sorted(Cs)
+    score, C = best(grid)
+    if len(grid) == 1:
+        return score, C, True
+    steps = {grid[0]: grid[0] / grid[1], grid[-1]: grid[-1] / grid[-2]}
+    if C not in steps:
+        return score, C, False
+    factor = steps[C]
+    for _ in range(WIDER):
+        further = float(f"{C * factor:.3g}")
+        beyond, _ = best([further])
+        if not beyond > score:  # NaN, if a fit failed
+            return score, C, False
+        score, C = beyond, further
+    return score, C, True

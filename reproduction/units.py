@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from marginout import LatentDropoutSVC
 from reproduction import figures
 from reproduction.cells import Result, Settings
 from reproduction.data import Problem
+from reproduction.growing import Grown
+from reproduction.protocol import choose, fitted
 from reproduction.writing import Check, NotRunError, Results, check
 
 POSITIVE, NEUTRAL, NEGATIVE = "positive", "neutral", "negative"
@@ -18,15 +20,14 @@ POSITIVE, NEUTRAL, NEGATIVE = "positive", "neutral", "negative"
 
 def fitted_units(problem: Problem, own: int, pictures: Any, settings: Settings) -> Result:
     """A model of one class against the rest: its test score, its weights, and some of its units."""
-    model = LatentDropoutSVC(
-        settings["K"],
-        settings["C"],
-        noise=settings["rate"],
-        random_state=settings["seed"],
-        max_iter=settings["max_iter"],
-    ).fit(problem.X, problem.y == own)
+    binary = replace(problem, y=problem.y == own, y_test=problem.y_test == own)
+    choice = choose(binary, settings)
+    model = fitted(binary, settings, choice)
+    if isinstance(model, Grown):
+        model = model.model_
     return {
-        "test_score": float(model.score(problem.X_test, problem.y_test == own)),
+        **choice,
+        "test_score": float(model.score(binary.X_test, binary.y_test)),
         "weights": [round(float(w), 4) for w in sorted(model.coef_[0], reverse=True)],
         "units": extremes(model, problem.X_test, problem.y_test, pictures, settings),
     }
@@ -36,7 +37,7 @@ def extremes(model: Any, X: Any, y: Any, pictures: Any, settings: Settings) -> l
     """So many units each of the most positive, the least and the most negative weights."""
     weights, each = model.coef_[0], settings["each"]
     by_weight, by_size = np.argsort(-weights), np.argsort(abs(weights))
-    chosen = {POSITIVE: by_weight[:each], NEUTRAL: by_size[:each], NEGATIVE: by_weight[::-1][:each]}
+    groups = {POSITIVE: by_weight[:each], NEUTRAL: by_size[:each], NEGATIVE: by_weight[::-1][:each]}
     responses = model.transform(X)
     return [
         {
@@ -48,7 +49,7 @@ def extremes(model: Any, X: Any, y: Any, pictures: Any, settings: Settings) -> l
                 figures.pack(pictures[i]) for i in np.argsort(-responses[:, unit])[: settings["images"]]
             ],
         }
-        for group, units in chosen.items()
+        for group, units in groups.items()
         for unit in units
     ]
 

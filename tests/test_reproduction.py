@@ -14,9 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from marginout import LatentDropoutSVC
 from reproduction import prepare, report
 from reproduction.cells import Experiment, Store, grid, key
 from reproduction.experiments import NAMES, load
+from reproduction.growing import Grown
+from reproduction.protocol import WIDER, widened
 from reproduction.runner import run, verify
 from reproduction.visual_words import CONTRAST, PATCH, Vocabulary
 from reproduction.writing import NOT_RUN, Check, Results, Section
@@ -118,6 +121,37 @@ def test_a_changed_setting_is_another_cell():
         assert len({key(settings) for settings in cells}) == len(cells)
 
 
+@pytest.mark.parametrize(
+    ("peak", "C", "at_edge"),
+    [(1.0, 1.0, False), (10.0, 10.0, False), (1e3, 1e3, False), (1e-3, 1e-3, False), (1e9, 1e5, True)],
+)
+def test_a_grid_of_C_goes_on_beyond_its_edge(peak, C, at_edge):
+    """The best value lies within, at the edge, beyond it, below it, and out of reach."""
+    tried = []
+
+    def best(Cs):
+        tried.extend(Cs)
+        found = max(Cs, key=lambda C: -abs(np.log10(C / peak)))
+        return -abs(np.log10(found / peak)), found
+
+    score, found, outermost = widened(best, [10.0, 0.1, 1.0])
+    assert (found, outermost) == (C, at_edge)
+    assert score == -abs(np.log10(C / peak))
+    assert len(set(tried)) == len(tried) <= 3 + WIDER
+
+
+def test_a_grid_of_C_ends_where_nothing_is_gained():
+    """Its steps are those of the edge it leaves; equal scores and failed fits bring nothing."""
+    scores = {0.01: 0.7, 0.03: 0.6, 0.3: 0.5, 0.00333: 0.8, 0.00111: 0.8}
+    assert widened(lambda Cs: max((scores[C], C) for C in Cs), [0.01, 0.03, 0.3]) == (0.8, 0.00333, False)
+    failing = {0.1: 0.5, 1.0: 0.6, 10.0: np.nan}
+    assert widened(lambda Cs: max((failing[C], C) for C in Cs), [0.1, 1.0]) == (0.6, 1.0, False)
+
+
+def test_a_single_C_is_all_there_is():
+    assert widened(lambda Cs: (0.5, Cs[0]), [0.1]) == (0.5, 0.1, True)
+
+
 def test_a_report_without_results_has_no_blanks(tmp_path):
     report.write(Store(tmp_path / "none"), tmp_path)
     text = (tmp_path / "REPORT.md").read_text(encoding="utf-8")
@@ -125,6 +159,28 @@ def test_a_report_without_results_has_no_blanks(tmp_path):
     assert "|  |" not in text.replace("|  | experiment |", "")
     for name in NAMES:
         assert f"`python -m reproduction run {name}`" in text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_cell_has_a_committed_result_and_every_result_a_cell(name):
+    cells = {Store(RESULTS).path(name, settings).name for settings in load(name).cells(False)}
+    assert {path.name for path in (RESULTS / name).glob("*.json")} == cells
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_committed_C_is_the_edge_of_a_grid_that_could_go_on(name):
+    for path in (RESULTS / name).glob("*.json"):
+        record = json.loads(path.read_text())
+        if record["result"].get("C_at_edge"):
+            assert record["result"]["C"] not in record["settings"]["Cs"]
+
+
+def test_the_first_part_of_the_examples_has_all_classes():
+    model = Grown(LatentDropoutSVC(2, random_state=0), 1.0, parts=2, finish=3)
+    X, y = np.eye(8), np.repeat([0, 1], 4)
+    with pytest.raises(ValueError, match="parts=2 parts lacks a class"):
+        model.fit(X, y)
+    assert model.fit(X, y[[0, 4, 1, 5, 2, 6, 3, 7]]).predict(X).shape == (8,)
 
 
 def test_the_committed_report_is_that_of_the_committed_results(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +13,7 @@ from marginout import ExplicitCorruptionClassifier
 from reproduction import data, figures
 from reproduction.cells import Experiment, Result, Settings, grid
 from reproduction.data import Problem
-from reproduction.protocol import COUNT_CS, SVM, chosen_and_tested, folds
+from reproduction.protocol import COUNT_CS, GAUSSIAN, SVM, chosen_and_tested, folds, widened
 from reproduction.writing import Check, Results, Section, check, number, table
 
 COPIES = (1, 4, 16, 64, 256)
@@ -30,7 +31,7 @@ def cells(quick: bool) -> list[Settings]:
         tiny = {"Cs": [0.01, 0.1], "folds": 2, "seed": 0, "rows": 100}
         some = grid(model=[EXPLICIT], copies=[1, 4], rate=[0.5]) + grid(model=[SVM], rate=[0.5])
         return [{**cell, **tiny} for cell in some]
-    limit = grid(model=[SVM], rate=RATES, Cs=[list(COUNT_CS)], folds=[5])
+    limit = grid(model=[SVM, GAUSSIAN], rate=RATES, Cs=[list(COUNT_CS)], folds=[5])
     sampled = [
         {**cell, "folds": 5 if cell["copies"] < MANY else 1}
         for cell in grid(model=[EXPLICIT], copies=COPIES, rate=RATES, Cs=[list(CS)])
@@ -40,9 +41,9 @@ def cells(quick: bool) -> list[Settings]:
 
 def measure(settings: Settings) -> Result:
     problem = data.amazon("books").thin(settings["rows"])
-    if settings["model"] == SVM:
-        return chosen_and_tested(problem, settings)
-    return sampled(problem, settings)
+    if settings["model"] == EXPLICIT:
+        return sampled(problem, settings)
+    return chosen_and_tested(problem, settings)
 
 
 def sampled(problem: Problem, settings: Settings) -> Result:
@@ -53,29 +54,35 @@ def sampled(problem: Problem, settings: Settings) -> Result:
         options = {"noise": settings["rate"], "n_copies": settings["copies"], "random_state": draw}
         return ExplicitCorruptionClassifier(svm, **options)
 
-    search = GridSearchCV(
-        model(0), {"estimator__C": settings["Cs"]}, cv=folds(settings, False), refit=False
-    ).fit(problem.X, problem.y)
-    best = search.best_params_
-    fitted = [model(draw).set_params(**best).fit(problem.X, problem.y) for draw in range(1, DRAWS + 1)]
+    def best(Cs: Sequence[float]) -> tuple[float, float]:
+        search = GridSearchCV(model(0), {"estimator__C": Cs}, cv=folds(settings, False), refit=False)
+        search.fit(problem.X, problem.y)
+        return float(search.best_score_), float(search.best_params_["estimator__C"])
+
+    cv_score, C, at_edge = widened(best, settings["Cs"])
+    fitted = [
+        model(draw).set_params(estimator__C=C).fit(problem.X, problem.y) for draw in range(1, DRAWS + 1)
+    ]
     scores = [float(each.score(problem.X_test, problem.y_test)) for each in fitted]
     return {
-        "cv_score": float(search.best_score_),
+        "cv_score": cv_score,
         "test_score": sum(scores) / len(scores),
         "test_scores": scores,
-        "C": best["estimator__C"],
-        "C_at_edge": best["estimator__C"] in (min(settings["Cs"]), max(settings["Cs"])),
+        "C": C,
+        "C_at_edge": at_edge,
     }
 
 
 def section(results: Results) -> Section:
     explicit = results.where(model=EXPLICIT)
-    limit = results.where(model=SVM)
     drawn = [copies for copies in COPIES if not explicit.where(copies=copies).missing]
     curves = {EXPLICIT: (drawn, [explicit.chosen_error(copies=copies) for copies in drawn])}
-    if not limit.missing:
-        curves[SVM] = ([COPIES[0], COPIES[-1]], [limit.chosen_error()] * 2)
-    rows = {str(copies): explicit.where(copies=copies) for copies in COPIES} | {"∞ (Dropout-SVM)": limit}
+    limits = {model: results.where(model=model) for model in (SVM, GAUSSIAN)}
+    for model, limit in limits.items():
+        if not limit.missing:
+            curves[model] = ([COPIES[0], COPIES[-1]], [limit.chosen_error()] * 2)
+    rows = {str(copies): explicit.where(copies=copies) for copies in COPIES}
+    rows |= {f"∞ ({model})": limit for model, limit in limits.items()}
     body = [
         [
             label,
@@ -93,13 +100,17 @@ def section(results: Results) -> Section:
         f"rate by five folds for every M, on one held-out fifth from M = {MANY} on; test errors are means of "
         f"{DRAWS} draws. MCF's authors report "
         "about 0.18–0.19 falling to 0.135 at 20,000 features.",
-        checks=judge(explicit, limit),
+        checks=judge(explicit, limits),
         tables=[table(head, body, "Test error on books:")],
         figures={"explicit": figures.lines({"Amazon books": curves}, "copies M", "test error", log="x")},
+        remarks=[
+            "The limit of the copies is the expected hinge loss, of which Dropout-SVM minimises a bound. "
+            f"Beyond the paper: “{GAUSSIAN}” takes the expected loss of a normal score."
+        ],
     )
 
 
-def judge(explicit: Results, limit: Results) -> list[Check]:
+def judge(explicit: Results, limits: dict[str, Results]) -> list[Check]:
     def falls() -> tuple[bool, str]:
         errors = [explicit.chosen_error(copies=copies) for copies in COPIES]
         words = ", ".join(f"{error:.3f}" for error in errors)
@@ -110,12 +121,13 @@ def judge(explicit: Results, limit: Results) -> list[Check]:
 
     def best() -> tuple[bool, str]:
         least = min(explicit.chosen_error(copies=copies) for copies in COPIES)
-        ours = limit.chosen_error()
-        return ours <= least, f"Dropout-SVM {ours:.4f}, best of the copies {least:.4f}"
+        ours = {model: limit.chosen_error() for model, limit in limits.items()}
+        words = "; ".join(f"{model} {error:.4f}" for model, error in ours.items())
+        return ours[SVM] <= least, f"best of the copies {least:.4f}; {words}"
 
     return [
         check("The error falls with the number of copies.", falls),
-        check("Integrating the corruption out is best.", best),
+        check("Dropout-SVM errs no more than any number of copies.", best),
     ]
 
 

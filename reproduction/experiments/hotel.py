@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from reproduction import data, figures
 from reproduction.cells import Experiment, Result, Settings, grid
-from reproduction.protocol import COUNT_CS, MCF_REGRESSION, RATES, SVR, UNIT_CS, chosen_and_tested
+from reproduction.protocol import (
+    COUNT_CS,
+    GAUSSIAN_SVR,
+    MCF_REGRESSION,
+    RATES,
+    SVR,
+    UNIT_CS,
+    chosen_and_tested,
+)
 from reproduction.writing import Check, Results, Section, check, curve, rate_table
 
-MODELS = (SVR, MCF_REGRESSION)
+MODELS = (SVR, MCF_REGRESSION, GAUSSIAN_SVR)
 #: Halves of the reviews to train on.
 SEEDS = (0, 1, 2, 3, 4)
 RAW, LOG = "counts", "log counts"
@@ -52,6 +60,10 @@ def section(results: Results) -> Section:
             for counts in CS
         ],
         figures={"hotel": figures.lines(panels, "dropout rate", "R²")},
+        remarks=[
+            f"Beyond the paper: “{GAUSSIAN_SVR}” takes the expected ε-insensitive loss of a normal score in "
+            "place of the bound."
+        ],
     )
 
 
@@ -60,9 +72,15 @@ def judge(results: Results, counts: str) -> list[Check]:
         return [results.mean("test_score", model=model, rate=rate) for rate in RATES]
 
     def beats() -> tuple[bool, str]:
-        gains = [ours - theirs for ours, theirs in zip(scores(SVR), scores(MCF_REGRESSION), strict=True)]
-        words = f"ahead at {sum(gain > 0 for gain in gains)} of {len(gains)} rates"
-        return min(gains) > 0, f"{words}; R² differs by {min(gains):+.3f} to {max(gains):+.3f}"
+        def gains(model: str) -> list[float]:
+            return [ours - theirs for ours, theirs in zip(scores(model), scores(MCF_REGRESSION), strict=True)]
+
+        words = "; ".join(
+            f"{model} is ahead at {sum(gain > 0 for gain in gains(model))} of {len(RATES)} rates, its R² "
+            f"differs by {min(gains(model)):+.3f} to {max(gains(model)):+.3f}"
+            for model in (SVR, GAUSSIAN_SVR)
+        )
+        return min(gains(SVR)) > 0, words
 
     def boosts() -> tuple[bool, str]:
         gains = [score - scores(SVR)[0] for score in scores(SVR)[1:9]]
