@@ -24,6 +24,8 @@ STYLES = {
     "Dropout-SVR, Gaussian": ("#56B4E9", "D"),
     "Dropout-LatentSVM": ("#E69F00", "P"),
     "Dropout-LatentLR": ("#7A5195", "X"),
+    "Dropout-LatentSVM, no noise": ("#000000", "P"),
+    "Dropout-LatentLR, no noise": ("#B24745", "X"),
     "explicit corruption": ("#D55E00", "s"),
     "Hinge-L2": ("#777777", "<"),
     "Hinge-FDROP": ("#A06A2C", ">"),
@@ -111,9 +113,8 @@ def units(rows: Sequence[dict[str, Any]], classes: Sequence[str]) -> Any:
         cells[0].set_ylabel(label, rotation=0, ha="right", va="center", fontsize=8)
         cells[-1].bar(range(len(classes)), row["response"], color=OTHERS[0])
         cells[-1].set(ylim=(0, 1), xticks=range(len(classes)), yticks=[0, 1])
-        cells[-1].set_xticklabels(
-            classes if row is rows[-1] else [], fontsize=7, rotation=45 if len(classes[0]) > 1 else 0
-        )
+        slant = {"rotation": 45, "ha": "right"} if len(classes[0]) > 1 else {}
+        cells[-1].set_xticklabels(classes if row is rows[-1] else [], fontsize=7, **slant)
         cells[-1].tick_params(axis="y", labelsize=7)
     axes[0, -1].set_title("mean response by class", fontsize=8)
     return figure
