@@ -176,7 +176,7 @@ def test_no_committed_C_is_the_edge_of_a_grid_that_could_go_on(name):
 
 
 def test_the_first_part_of_the_examples_has_all_classes():
-    model = Grown(LatentDropoutSVC(2, random_state=0), 1.0, parts=2, finish=3)
+    model = Grown(LatentDropoutSVC(2, random_state=0), 1.0, parts=2, finish=1000)
     X, y = np.eye(8), np.repeat([0, 1], 4)
     with pytest.raises(ValueError, match="parts=2 parts lacks a class"):
         model.fit(X, y)
