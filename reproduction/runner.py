@@ -10,8 +10,8 @@ from statistics import mean
 from reproduction.cells import Experiment, Result, Settings, Store
 from reproduction.data import DataMissingError
 
-#: Scores that a repetition brings back, as fractions of all test examples.
-SCORES = "cv_score", "test_score", "test_errors", "validation_errors"
+#: What a repetition brings back: scores as fractions of all test examples, and relative distances.
+SCORES = "cv_score", "test_score", "test_errors", "validation_errors", "fixed_point", "reduction"
 #: How far they may differ on another machine: a few examples lie on a boundary. An objective with a hidden
 #: layer has many minima, and rounding may decide between them.
 SPREAD, HIDDEN_SPREAD = 0.002, 0.01
@@ -55,7 +55,8 @@ def _measured(experiment: Experiment, settings: Settings) -> Result:
 
 def verify(experiment: Experiment, store: Store, count: int, seed: int) -> bool:
     """Run so many finished cells again, drawn at random; whether their scores came back."""
-    done = [settings for settings in experiment.cells(False) if store.load(experiment.name, settings)]
+    records = ((settings, store.load(experiment.name, settings)) for settings in experiment.cells(False))
+    done = [settings for settings, record in records if record and set(SCORES) & record["result"].keys()]
     drawn = random.Random(seed).sample(done, min(count, len(done)))
     print(f"== {experiment.name} ({experiment.where}): {len(drawn)} of {len(done)} cells again", flush=True)
     agreed = True
@@ -71,7 +72,7 @@ def verify(experiment: Experiment, store: Store, count: int, seed: int) -> bool:
 def difference(kept: Result, found: Result) -> float:
     """The largest difference between two results of a cell in any of their SCORES."""
     pairs = [(_flat(kept[name]), _flat(found[name])) for name in SCORES if name in kept]
-    return max((abs(a - b) for old, new in pairs for a, b in zip(old, new, strict=True)), default=0.0)
+    return max(abs(a - b) for old, new in pairs for a, b in zip(old, new, strict=True))
 
 
 def _flat(scores: float | list[float]) -> list[float]:

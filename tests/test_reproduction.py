@@ -217,6 +217,9 @@ def test_verify_finds_a_score_that_does_not_come_back(tmp_path, capsys):
     store.save("cells", {"cell": 2}, {"test_score": 0.9, "test_errors": [0.1, 0.203]}, 1.0)
     assert not verify(experiment, store, count=9, seed=0)
     assert "DIFFERS to 0.0030: cell=2" in capsys.readouterr().out
+    store.save("cells", {"cell": 2}, {"seconds": 1.0}, 1.0)
+    assert verify(experiment, store, count=9, seed=0)
+    assert "3 of 3 cells again" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
