@@ -123,7 +123,9 @@ def section(results: Results) -> Section:
         "fitted to all images. Each of the ten classes has K hidden units. For the sake of time their fits "
         f"are kept short, at most {GROW['max_iter']} iterations with the first of {GROW['parts']} parts of "
         f"the images and {GROW['finish']} more with all, and C is chosen with {SEARCH_K} units for all K, by "
-        "fits to the first 40,000 images, judged on the other 10,000.",
+        f"fits to four fifths of all {GROW['search_rows']:,}. Grids of C begin with {CS[0]:g} to {CS[-1]:g} "
+        f"for linear models ({JOINT['Cs'][0]:g} to {JOINT['Cs'][-1]:g} for MCF-Logistic) and with "
+        f"{LATENT_CS[0]:g} to {LATENT_CS[-1]:g} for hidden layers.",
         checks=judge(full),
         tables=tables,
         remarks=[
