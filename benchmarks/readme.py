@@ -1,4 +1,4 @@
-"""`python -m benchmarks.readme`: write the README's tables from the files in benchmarks/results.
+"""`python -m benchmarks.readme`: write the tables of README and docs from the files in benchmarks/results.
 
 A table stands between `<!-- NAME -->` and `<!-- end -->`. A table whose files are missing stays as it is.
 """
@@ -12,8 +12,13 @@ from pathlib import Path
 
 from benchmarks.report import RESULTS
 
-README = Path(__file__).parents[1] / "README.md"
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+#: Every page with numbers between marks.
+PAGES = (README, *sorted((ROOT / "docs").glob("*.md")))
 DOMAINS = ("books", "dvd", "electronics", "kitchen")
+#: What stands between marks at the beginning of their lines.
+MARKED = re.compile(r"^<!-- (\w+) -->\n.*?\n<!-- end -->", re.DOTALL | re.MULTILINE)
 
 Rows = list[dict[str, str]]
 
@@ -203,7 +208,7 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def filled(text: str) -> str:
-    """The README with its tables as the result files have them."""
+    """A page with its tables as the result files have them."""
 
     def replace(match: re.Match[str]) -> str:
         try:
@@ -211,11 +216,12 @@ def filled(text: str) -> str:
         except FileNotFoundError:
             return match[0]
 
-    return re.sub(r"<!-- (\w+) -->\n.*?\n<!-- end -->", replace, text, flags=re.DOTALL)
+    return MARKED.sub(replace, text)
 
 
 def main() -> None:
-    README.write_text(filled(README.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":
