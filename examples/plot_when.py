@@ -73,8 +73,8 @@ plt.show()
 
 # %%
 # On iris and wine, where a few clean features decide, cross-validation mostly chooses next to no noise, and
-# little is won or lost. On digits, 64 features that repeat one another, it chooses some, most of all with
-# few examples; on breast cancer the gain is small, or none. Where features go missing it is larger,
-# though nothing was tuned for that here: train with the rate that you expect
+# little is won or lost. On digits, 64 features that repeat one another, it chooses some: a gain with 60
+# examples, none with 300; on breast cancer the gain is small, or none. Where features go missing it is
+# larger, though nothing was tuned for that here: train with the rate that you expect
 # (:ref:`sphx_glr_gallery_plot_sensors.py`). These are means of two draws: differences of a percent or two
 # are within their spread.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import sqrt
 from statistics import mean
 from typing import Any
 
@@ -69,22 +70,46 @@ class Results:
             best[result.get("fold")] = result
         return 1 - float(mean(result["test_score"] for result in best.values()))
 
+    def standard_error(self, **match: Any) -> float:
+        """√(e(1 − e)/n), the standard error of the chosen test error e on n examples of all outer folds."""
+        error = self.chosen_error(**match)
+        sizes = {result.get("fold"): result["n_test"] for result in self.where(**match).records()}
+        return sqrt(error * (1 - error) / sum(sizes.values()))
+
 
 @dataclass(frozen=True)
 class Check:
-    """A claim of the paper, whether our numbers bear it out (None: not run yet), and the numbers."""
+    """A claim of the paper, whether our numbers bear it out (None: not run yet), and the numbers.
+
+    A claim that is not decided does not hold: its difference is within a standard error.
+    """
 
     claim: str
     holds: bool | None
     numbers: str
+    decided: bool = True
+
+    @property
+    def word(self) -> str:
+        if self.holds is None:
+            return NOT_RUN
+        return "holds" if self.holds else "does not hold" if self.decided else "not decided"
 
 
-def check(claim: str, judge: Callable[[], tuple[bool, str]]) -> Check:
-    """Judge a claim, or say that what it needs has not been run."""
+def check(claim: str, judge: Callable[[], tuple[bool | None, str]]) -> Check:
+    """Judge a claim (None: not decided), or say that what it needs has not been run."""
     try:
-        return Check(claim, *judge())
+        holds, numbers = judge()
     except NotRunError:
         return Check(claim, None, NOT_RUN)
+    return Check(claim, bool(holds), numbers, decided=holds is not None)
+
+
+def positive(gains: Sequence[float], errors: Sequence[float]) -> bool | None:
+    """Whether all gains are positive; None, not decided, if they are but one is within its standard error."""
+    if min(gains) <= 0:
+        return False
+    return True if all(gain > error for gain, error in zip(gains, errors, strict=True)) else None
 
 
 @dataclass
@@ -104,6 +129,8 @@ class Section:
         if not known:
             return NOT_RUN
         words = "holds" if all(known) else "holds in part" if any(known) else "does not hold"
+        if not any(known) and not all(each.decided for each in self.checks):
+            words = "not decided"
         part = f" ({len(known)} of {len(self.checks)} parts run)" if len(known) < len(self.checks) else ""
         return words + part
 

@@ -76,7 +76,7 @@ def plain(loss, m, y):
 
 
 def exact(loss, m, v, y):
-    """φ(m, v; y) as MATH.md prints it, in mpmath's arithmetic."""
+    """φ(m, v; y) as docs/mathematics.md prints it, in mpmath's arithmetic."""
     if isinstance(loss, Hinge):
         z = loss.margin - y * m
         return (z + mean_abs(loss, z, v)) / 2

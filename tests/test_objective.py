@@ -54,12 +54,12 @@ class Problem:
         self.rng = rng
 
     def value(self, W, b):
-        """F of MATH.md, from dense matrices, in NumPy."""
+        """F of docs/mathematics.md, from dense matrices, in NumPy."""
         m, v = self.M @ W + b, self.V @ (W * W)
         return 0.5 * np.sum(W * W, axis=0) + np.sum(self.weights * self.loss.value(m, v, self.Y), axis=0)
 
     def hessian(self, k):
-        """∇²F of one problem in (w, b), assembled from MATH.md's formula for Hp."""
+        """∇²F of one problem in (w, b), assembled from docs/mathematics.md's formula for Hp."""
         w = self.W[:, k]
         m, v = self.M @ self.W + self.b, self.V @ (self.W * self.W)
         jet = self.loss.jet(m, v, self.Y)

@@ -22,7 +22,7 @@ from reproduction.growing import Grown
 from reproduction.protocol import WIDER, widened
 from reproduction.runner import run, verify
 from reproduction.visual_words import CONTRAST, PATCH, Vocabulary
-from reproduction.writing import NOT_RUN, Check, Results, Section
+from reproduction.writing import NOT_RUN, Check, Results, Section, check, positive
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "reproduction" / "results"
@@ -220,6 +220,17 @@ def test_verify_finds_a_score_that_does_not_come_back(tmp_path, capsys):
     store.save("cells", {"cell": 2}, {"seconds": 1.0}, 1.0)
     assert verify(experiment, store, count=9, seed=0)
     assert "3 of 3 cells again" in capsys.readouterr().out
+
+
+def test_a_gain_within_its_standard_error_is_not_decided():
+    assert positive([0.02, 0.03], [0.005, 0.005]) is True
+    assert positive([0.02, 0.003], [0.005, 0.005]) is None
+    assert positive([0.02, -0.003], [0.005, 0.005]) is False
+    small = check("", lambda: (None, "numbers"))
+    assert (small.holds, small.word) == (False, "not decided")
+    assert Section("", "", [small]).verdict == "not decided"
+    assert Section("", "", [small, Check("", True, "")]).verdict == "holds in part"
+    assert Section("", "", [small, Check("", False, "")]).verdict == "not decided"
 
 
 @pytest.mark.parametrize(

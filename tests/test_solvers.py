@@ -1,7 +1,7 @@
 """Solvers against a conic solver, scikit-learn at zero noise, SciPy, enumeration of masks and one another.
 
 Every problem here is small and random; its optimum comes from somewhere else. F is written
-down a second time, from MATH.md, in plain NumPy (`Problem.value`) and in cvxpy (`Problem.conic`).
+down a second time, from docs/mathematics.md, in plain NumPy (`Problem.value`) and in cvxpy (`Problem.conic`).
 """
 
 from dataclasses import dataclass, field
@@ -84,7 +84,7 @@ class Problem:
         return self.noise.mean(self.X), self.noise.var(self.X)
 
     def value(self, w, b):
-        """F(w, b) of MATH.md."""
+        """F(w, b) of docs/mathematics.md."""
         M, V = self.moments
         loss = self.loss_value(M @ w + b, V @ (w * w))
         return 0.5 * w @ w + self.C * self.sample_weight @ loss
@@ -200,7 +200,7 @@ def test_optimum_is_the_conic_solvers(loss, noise, offset):
 
 @each_problem
 def test_objective_is_f_at_the_solution(loss, noise, offset):
-    """objective_ against F of MATH.md at (coef_, intercept_), and against its own history."""
+    """objective_ against F of docs/mathematics.md at (coef_, intercept_), and against its own history."""
     p = problem(loss, noise, offset)
     model = p.fit()
     np.testing.assert_allclose(

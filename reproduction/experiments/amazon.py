@@ -26,6 +26,7 @@ from reproduction.writing import (
     gain_table,
     percent,
     points,
+    positive,
     rate_table,
 )
 
@@ -82,13 +83,16 @@ def section(results: Results) -> Section:
 
 
 def judge(results: Results) -> list[Check]:
-    def boosts() -> tuple[bool, str]:
-        cuts = []
+    def boosts() -> tuple[bool | None, str]:
+        cuts, spreads = [], []
         for domain in data.DOMAINS:
             plain = results.error(domain=domain, model=SVM, rate=0.0)
             cuts.append(1 - results.chosen_error(domain=domain, model=SVM) / plain)
+            spreads.append(results.standard_error(domain=domain, model=SVM) / plain)
         words = ", ".join(f"{domain} {percent(cut)}" for domain, cut in zip(data.DOMAINS, cuts, strict=True))
-        return min(cuts) > 0, f"relative reduction with the rate chosen by cross-validation: {words}"
+        return positive(
+            cuts, spreads
+        ), f"relative reduction with the rate chosen by cross-validation: {words}"
 
     def against(rival: str, model: str, rates: Sequence[float] = RATES[1:-1]) -> list[float]:
         return [

@@ -55,7 +55,7 @@ def make_design(X: Any, noise: Noise) -> Design:
     """The design for validated X: CSR, or dense in any memory order.
 
     A large dense X that is mostly zeros, such as images of strokes, is packed into CSR first:
-    a pass over its non-zeros is several times faster, and they take at most half of X's bytes.
+    a fit then passes over the non-zeros alone, which take at most half of X's bytes.
     """
     if not sp.issparse(X) and X.size > SERIAL_WORK and np.count_nonzero(X) <= MOSTLY_ZEROS * X.size:
         X = _packed(X)

@@ -31,8 +31,8 @@ Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 #: The search stops this many times farther from the optimum than the refit, unless X has so few entries
-#: that nothing is won. On Amazon's reviews a cell's mean score is 0.04 points from that of the optimum on
-#: average, as it is for a fit at `tol`.
+#: that nothing is won. On Amazon's reviews a cell's mean score differs by 0.05 to 0.07 points from that of
+#: a fit at `tol` (`benchmarks/results/search_summary.csv`).
 LOOSE, FEW = 2.0, 100_000
 #: What the refit leaves on the estimator.
 FITTED = ("coef_", "intercept_", "n_iter_", "objective_", "optimality_gap_", "objective_history_")
