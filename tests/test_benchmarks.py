@@ -112,3 +112,22 @@ def test_pages_show_what_was_measured(page):
     assert readme.filled(text) == text
     broken = readme.MARKED.sub(r"<!-- \1 -->\n0.12\n<!-- end -->", text)
     assert readme.filled(broken) == text
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of memory from /proc")
+def test_the_memory_of_the_command_is_measured(tmp_path):
+    run("-m", "benchmarks.command_memory", "--size", "0.02", "--csv", str(tmp_path))
+    with (tmp_path / "command_memory.csv").open(newline="", encoding="utf-8") as file:
+        found = {row["what"]: float(row["GB"]) for row in csv.DictReader(file)}
+    assert found["the file"] == pytest.approx(0.02, rel=0.5)
+    assert all(0.05 < found[name] < 0.6 for name in ("fit", "score", "predict"))
+
+
+def test_the_readme_states_the_memory_of_the_command():
+    with (readme.RESULTS / "command_memory.csv").open(newline="", encoding="utf-8") as file:
+        found = {row["what"]: float(row["GB"]) for row in csv.DictReader(file)}
+    text = " ".join(readme.README.read_text(encoding="utf-8").split())
+    assert max(found["score"], found["predict"]) < 0.4
+    assert "predicting or scoring 1 GB takes less than 0.4 GB of memory" in text
+    size, data = found["fit"], found["the data in memory (CSR, float64)"]
+    assert f"fitting it {size:.1f} GB, of which {data} GB are the data" in text
