@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from marginout import blocks, losses, noise, robustness
+    from marginout._load import load
     from marginout._path import Path, path
     from marginout.estimators.cv import (
         DropoutLogisticRegressionCV,
@@ -55,6 +56,7 @@ __all__ = [
     "PathDisplay",
     "ValidationMapDisplay",
     "blocks",
+    "load",
     "losses",
     "noise",
     "path",
@@ -64,6 +66,7 @@ __all__ = [
 #: Where the public names live. They are imported when first asked for: scikit-learn takes a second to
 #: import, and the command must answer `--help` at once.
 _HOMES = {
+    "_load": ["load"],
     "_path": ["Path", "path"],
     "estimators.cv": ["DropoutLogisticRegressionCV", "DropoutSVCCV", "DropoutSVRCV", "GridEdgeWarning"],
     "estimators.explicit": ["ExplicitCorruptionClassifier", "ExplicitCorruptionRegressor"],

@@ -365,10 +365,10 @@ def test_types_that_are_not_trusted_are_refused(run, files, tmp_path):
 
 def test_models_of_other_versions(run, files, tmp_path):
     path = tmp_path / "other.model"
-    rewritten(files / "people.model", path, lambda about: about.update(format=2))
+    rewritten(files / "people.model", path, lambda about: about.update(format=3))
     code, _, err = run("score", path, files / "people.csv")
     assert code == MODEL
-    assert "format 2" in err
+    assert "format 3" in err
     rewritten(files / "people.model", path, lambda about: about["versions"].update(marginout="9.1.0"))
     code, _, err = run("score", path, files / "people.csv")
     assert code == 0

@@ -19,7 +19,7 @@ class DataError(CommandError):
     code = 3
 
 
-class ModelError(CommandError):
+class ModelError(CommandError, ValueError):
     """A model file that is broken, foreign, or of another version."""
 
     code = 4
@@ -31,7 +31,7 @@ class OutputError(CommandError):
     code = 5
 
 
-class MissingPackageError(CommandError):
+class MissingPackageError(CommandError, ImportError):
     """An optional package that is not installed."""
 
     code = 6

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+import warnings
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +21,11 @@ from marginout.cli.prepare import Columns, feature_names
 from marginout.skops import trusted_types
 
 #: The shape of the description. A file with another number is of another time.
-FORMAT = 1
+FORMAT = 2
 DESCRIPTION = "marginout.json"
 
 #: The types that a model file may hold beyond those that skops trusts; the dtype is SimpleImputer's.
-TRUSTED = [*trusted_types(), "numpy.dtype"]
+TRUSTED = [*trusted_types(), "marginout.cli.convert.ColumnConverter", "numpy.dtype"]
 
 
 @dataclass
@@ -156,8 +157,8 @@ def _check_version(about: dict[str, Any], path: str) -> None:
         )
     for package in ("marginout", "scikit-learn"):
         if str(made.get(package)).split(".")[:2] != here[package].split(".")[:2]:
-            print(
-                f"marginout: note: {path}: fitted with {package} {made.get(package)}, this is {here[package]}"
+            warnings.warn(
+                f"{path}: fitted with {package} {made.get(package)}, this is {here[package]}"
                 ": check its predictions, or fit it again",
-                file=sys.stderr,
+                stacklevel=3,
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from argparse import Namespace
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
@@ -15,6 +14,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
 
+from marginout.cli.convert import ColumnConverter
 from marginout.cli.errors import DataError, UsageError
 
 #: A column of strings with so many words a cell is text.
@@ -131,60 +131,8 @@ def _reasons(columns: Columns) -> str:
     return "; ".join(parts) or "there are no other columns"
 
 
-def select(frame: Any, columns: Columns) -> Any:
-    """The columns that the pipeline takes, in its types: float64, and strings without gaps."""
-    missing = [name for name in columns.used if name not in frame.columns]
-    if missing:
-        raise DataError(
-            f"the column {missing[0]!r} is missing, which the model needs (of {len(missing)} missing)"
-        )
-    import pandas
-
-    made = {name: _as_numbers(frame[name], name) for name in columns.numeric}
-    made |= {name: _as_categories(frame[name]) for name in columns.categorical}
-    made |= {name: _as_strings(frame[name]) for name in columns.text}
-    return pandas.DataFrame(made, index=frame.index)
-
-
-def _as_numbers(column: Any, name: str) -> Any:
-    import pandas
-
-    if pandas.api.types.is_bool_dtype(column):
-        column = column.astype("float64")
-    try:
-        numbers = pandas.to_numeric(column, errors="coerce")
-    except TypeError:
-        numbers = pandas.Series(np.nan, index=column.index)
-    wrong = numbers.isna() & column.notna()
-    if wrong.any():
-        cell = str(column[wrong].iloc[0])[:40]
-        raise DataError(
-            f"the column {name!r} holds {cell!r} where a number is needed: mend it, or use --categorical"
-        )
-    values = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
-    if np.isinf(values).any():
-        raise DataError(
-            f"the column {name!r} holds infinity: replace it by a number, or leave the cell empty"
-        )
-    return values
-
-
-def _as_strings(column: Any) -> Any:
-    """Cells as text; a missing one is empty."""
-    cells = np.empty(len(column), dtype=object)
-    cells[:] = ["" if gap else str(cell) for gap, cell in zip(column.isna(), column.tolist(), strict=True)]
-    return cells
-
-
-def _as_categories(column: Any) -> Any:
-    """Cells as text in which 3.0 is 3: an int beside missing cells is stored as a float."""
-    cells = _as_strings(column)
-    cells[:] = [re.sub(r"^(-?\d+)\.0+$", r"\1", cell) for cell in cells]
-    return cells
-
-
 def pipeline(columns: Columns, model: Any, rows: int) -> Pipeline:
-    """Preparation and model in one: imputed and scaled numbers, one-hot categories, tf-idf of texts."""
+    """Conversion, preparation and model in one: scaled numbers, one-hot categories, tf-idf of texts."""
     parts: list[tuple[str, Any, Any]] = []
     if columns.numeric:
         impute = SimpleImputer(strategy="median", keep_empty_features=True)
@@ -196,7 +144,8 @@ def pipeline(columns: Columns, model: Any, rows: int) -> Pipeline:
     for number, name in enumerate(columns.text):
         words = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), min_df=2 if rows >= ENOUGH else 1)
         parts.append((f"text{number}", words, name))
-    return Pipeline([("prepare", ColumnTransformer(parts)), ("model", model)])
+    convert = ColumnConverter(columns.numeric, columns.categorical, columns.text)
+    return Pipeline([("convert", convert), ("prepare", ColumnTransformer(parts)), ("model", model)])
 
 
 def matrix_pipeline(model: Any, scale: bool) -> Pipeline:
@@ -223,7 +172,7 @@ def feature_names(fitted: Pipeline, columns: Columns | None, known: list[str] | 
 def category_groups(steps: Any, columns: Columns | None, n_features: int) -> Any:
     """The group of every feature that dies with it, or None: the values of a category die together.
 
-    `steps` is a pipeline that begins with the fitted preparation of `columns`.
+    `steps` is a pipeline with the fitted preparation of `columns`.
     """
     if columns is None or not columns.categorical:
         return None

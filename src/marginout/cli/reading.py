@@ -49,7 +49,7 @@ def training_data(arguments: Namespace, progress: Progress, rows: int = 0) -> Tr
             raise UsageError("--scale is for svmlight and npz: numbers in tables are scaled anyway")
         columns = prepare.plan(found.frame, arguments)
         y, task = targets.for_training(found.frame[columns.target], columns.target, arguments.task)
-        return Training(prepare.select(found.frame, columns), y, task, columns.target, columns, None, 0)
+        return Training(found.frame[columns.used], y, task, columns.target, columns, None, 0)
     name = arguments.target or "y"
     if found.y is None:
         raise DataError(f"{arguments.data}: there is no target in it: name its array with --target")
@@ -118,8 +118,7 @@ def _wishes(model: Model, arguments: Namespace) -> dict[str, Any]:
 
 
 def _features(model: Model, found: Any) -> Any:
-    columns = model.columns
-    return prepare.select(found.frame, columns) if columns else check_numbers(found.X)
+    return found.frame if model.columns else check_numbers(found.X)
 
 
 def _target(model: Model, found: Any, arguments: Namespace) -> Any:
