@@ -396,6 +396,16 @@ def test_bad_checkpoints(tmp_path):
             blocks.fit(DropoutSVC(), cut(X, DIGITS % 2), checkpoint=path)
 
 
+@pytest.mark.parametrize("classes", [["2", "3"], ["0", "2"], ["1", "0"], []])
+def test_a_checkpoint_of_other_classes_is_refused(tmp_path, classes):
+    """Of the same shape: its weights would lead to the optimum of this fit, but it is not of this fit."""
+    path = tmp_path / "fit.npz"
+    np.savez(path, W=np.zeros((64, 1)), b=np.zeros(1), classes=np.array(classes, dtype=str))
+    with pytest.raises(ValueError, match=r"or other classes: name another file, or remove it\."):
+        blocks.fit(DropoutSVC(), cut(X, DIGITS % 2), checkpoint=path)
+    assert path.exists()
+
+
 def test_a_checkpoint_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")

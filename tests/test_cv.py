@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import numpy as np
@@ -35,6 +36,8 @@ from marginout import (
     DropoutSVRCV,
     GridEdgeWarning,
 )
+from marginout._design import make_design
+from marginout._objective import Objective
 from marginout.noise import Deletion, Dropout, Gaussian, Poisson
 
 PLAIN = {
@@ -81,6 +84,30 @@ def test_scores_are_those_of_cross_val_score(search, n_classes, noises):
         for j, noise in enumerate(noises):
             expected = cross_val_score(PLAIN[search](C, noise=noise, tol=1e-6), X, y, cv=folds)
             assert_allclose(found.scores_[:, i, j], expected, atol=1e-3, err_msg=f"{C}, {noise}")
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_a_search_ends_at_most_twice_as_far_from_the_optimum_as_a_fit(search):
+    """A fit ends within tol/10 of F; a search, where X has more than 100,000 entries, within twice that."""
+    rng = np.random.default_rng(0)
+    n, d, Cs, noises = 1500, 100, [0.001, 0.01, 0.1, 1.0], [0.0, 0.1, 0.5]
+    X = rng.normal(size=(n, d)) * np.geomspace(0.1, 3.0, d)
+    y = X @ rng.normal(size=d) + 3 * rng.normal(size=n)
+    y = np.where(y > np.median(y), 1.0, -1.0) if is_classifier(search()) else y
+    cells = {noise: [] for noise in noises}
+
+    def keep(model, X, y):
+        cells[model.noise.rate].append(model)  # from the smallest C to the largest
+        return 0.0
+
+    search(Cs, noises, cv=[(np.arange(n), np.arange(5))], scoring=keep, refit=False).fit(X, y)
+    for noise, models in cells.items():
+        for C, model in zip(Cs, models, strict=True):
+            best = PLAIN[search](C, noise=noise, tol=1e-7, max_iter=20_000).fit(X, y)
+            Y = y[:, None]
+            F = Objective(make_design(X, model.noise), model._loss(Y), Y, np.full((n, 1), C), True)
+            point = F.point(np.ascontiguousarray(np.atleast_2d(model.coef_).T), model.intercept_)
+            assert point.value.sum() / best.objective_ - 1 < 2 * 0.1 * model.tol, (C, noise)
 
 
 @pytest.mark.parametrize("search", SEARCHES)
@@ -179,6 +206,33 @@ def test_classes_missing_from_a_training_set_are_not_predicted():
         assert search.scores_[0, 0, 0] == pytest.approx(accuracy_score(y, model.predict(X)))
 
 
+@pytest.mark.parametrize("scoring", [None, "accuracy"])
+@pytest.mark.parametrize("absent", [0, 1, 2, 3])
+def test_any_class_may_be_missing_from_a_training_set(absent, scoring):
+    """The columns of a training set are those of its own classes: labels do not move up."""
+    X, y = data(DropoutSVCCV, 4)
+    folds = [(np.flatnonzero(y != absent), np.arange(len(y))), *KFold(2).split(X)]
+    found = DropoutSVCCV([0.05], [0.5], cv=folds, tol=1e-6, scoring=scoring).fit(X, y)
+    for (train, test), score in zip(folds, found.scores_[:, 0, 0], strict=True):
+        model = DropoutSVC(0.05, noise=0.5, tol=1e-6).fit(X[train], y[train])
+        assert score == pytest.approx(model.score(X[test], y[test]), abs=1e-3)
+
+
+def test_one_se_is_the_standard_error_of_the_mean():
+    """√(Σ(s − s̄)²/(k − 1)/k) over k = 4 folds: 0.0645 for the best noise, not 0.0559 or 0.129."""
+    X, y = data(DropoutSVCCV, 2)
+    sizes = [10, 20, 30, 40]
+    tests = np.split(np.arange(100), np.cumsum(sizes)[:-1])
+    folds = [(np.arange(100, 200), test) for test in tests]
+    below = {0.1: 0.0, 0.3: 0.03, 0.5: 0.06, 0.8: 0.07}
+
+    def scoring(model, X, y):
+        return [0.7, 0.8, 0.9, 1.0][sizes.index(len(y))] - below[model.noise.rate]
+
+    lazy = DropoutSVCCV([0.1], list(below), cv=folds, scoring=scoring, select="one_se").fit(X, y)
+    assert lazy.noise_ == 0.5
+
+
 def test_one_se_takes_the_heaviest_noise_then_the_smallest_C():
     X, y = data(DropoutSVCCV, 2)
     grid = {"Cs": [0.01, 0.1, 1.0], "noises": [0.6, 0.0, 0.3, 0.8], "cv": 4}
@@ -205,6 +259,50 @@ def test_default_grid_reaches_from_nothing_to_overfitting():
         assert np.std(X @ np.atleast_2d(tiny.coef_).T, axis=0).max() < 0.3
         assert found.C_ not in found.Cs_[[0, -1]]
     assert DropoutSVCCV().noises == (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+
+
+def _long(model, X, y):
+    return np.abs(model.coef_).sum()
+
+
+def _heavy(model, X, y):
+    return model.noise.rate
+
+
+@pytest.mark.filterwarnings("default::marginout.GridEdgeWarning")
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+@pytest.mark.parametrize(
+    ("scoring", "message"),
+    [
+        (
+            _long,
+            {
+                -1.0: r"best C=0\.001 is the smallest .* a smaller one may .* Extend Cs .* by 0\.0001\.",
+                1.0: r"best C=0\.1 is the largest .* a larger one may .* Extend Cs .* by 1\.",
+            },
+        ),
+        (
+            _heavy,
+            {
+                -1.0: r"best noise 0\.2 is the lightest .* a lighter one may .* Extend noises",
+                1.0: r"best noise 0\.7 is the heaviest .* a heavier one may .* Extend noises",
+            },
+        ),
+    ],
+    ids=["C", "noise"],
+)
+def test_the_edge_of_a_grid_is_the_one_to_extend(scoring, message, sign):
+    """Scores that grow with w, so with C, or with the rate, or fall: the best cell lies on a known edge."""
+    X, y = data(DropoutSVCCV, 2)
+    with pytest.warns(GridEdgeWarning) as caught:
+        DropoutSVCCV(
+            [0.1, 0.01, 0.001] if scoring is _long else [0.1],
+            [0.7, 0.2, 0.4] if scoring is _heavy else [0.5],
+            cv=3,
+            scoring=lambda *given: sign * scoring(*given),
+        ).fit(X, y)
+    assert len(caught) == 1
+    assert re.search(message[sign], str(caught[0].message)), caught[0].message
 
 
 @pytest.mark.filterwarnings("default::marginout.GridEdgeWarning")

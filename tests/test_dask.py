@@ -203,6 +203,25 @@ def test_the_optimum_of_the_whole(client, workers, name):
     assert_same(fitted, in_memory(model, y, weights))
 
 
+def _one_of(number, count):
+    return np.eye(count)[number]
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 8, 9, 16, 17, 25, 64, 65, 73])
+def test_a_tree_of_sums_counts_every_block_once(client, count):
+    """Trees whose last group, on any level, is full, or has one part only."""
+    executor = _cluster.Cluster(client, count)
+    total = executor.sum(_one_of, [list(range(count))], count)
+    np.testing.assert_array_equal(total, np.ones(count))
+
+
+@pytest.mark.filterwarnings("ignore:X has 9 blocks")
+def test_nine_blocks(client):
+    model, y, weights = CASES["three classes"]
+    fitted = clone(model).fit(*collected(y, weights, (45,) * 8 + (40,)))
+    assert_same(fitted, in_memory(model, y, weights))
+
+
 def test_dask_knows_the_size_of_a_block():
     block, summary = prepare(DropoutSVC(), 0, sp.csr_array(X), DIGITS % 2)
     objective = block_objective(block, plan_fit(DropoutSVC(), merge([summary])))

@@ -18,7 +18,16 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR
 from marginout._design import make_design
 from marginout._objective import Objective
-from marginout.noise import BitSwap, Deletion, Dropout, Gaussian, GroupDropout, Laplace, Poisson
+from marginout.noise import (
+    BitSwap,
+    Deletion,
+    Dropout,
+    Gaussian,
+    GroupDeletion,
+    GroupDropout,
+    Laplace,
+    Poisson,
+)
 from marginout.solvers.online import Stream
 
 CLASSIFIERS = [DropoutSVC, DropoutLogisticRegression]
@@ -173,23 +182,39 @@ def test_the_first_step_follows_the_gradient_over_all_masks():
         assert_allclose((b - state.lines[5, 2]) / tiny, point.dm[0, 0], rtol=1e-4, atol=1e-6)
 
 
-def test_hinge_slopes_by_enumeration():
-    """∂/∂w of E|ζ|'s bound, √E[ζ²], with E over all 2^5 masks."""
+@pytest.mark.parametrize("K", [1, 2])
+@pytest.mark.parametrize(
+    ("noise", "groups"),
+    [
+        (Dropout(0.3), [0, 1, 2, 3, 4]),
+        (Deletion([0.1, 0.2, 0.3, 0.4, 0.5]), [0, 1, 2, 3, 4]),
+        (GroupDropout([0, 0, 1, 1, 2], 0.3), [0, 0, 1, 1, 2]),
+        (GroupDropout([0, 0, 1, 1, 2], [0.1, 0.7, 0.3]), [0, 0, 1, 1, 2]),
+        (GroupDeletion([0, 1, 0, 1, 1], [0.2, 0.6]), [0, 1, 0, 1, 1]),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_hinge_slopes_by_enumeration(noise, groups, K):
+    """∂/∂w of E|ζ|'s bound, √E[ζ²], with E over all masks of the groups."""
     rng = np.random.default_rng(1)
-    x, w, b, q, tiny = rng.normal(size=5), rng.normal(size=5), -0.2, 0.3, 1e-9
-    masks = np.array(list(product([0.0, 1.0], repeat=5)))
-    probability = (q ** (1 - masks) * (1 - q) ** masks).prod(axis=1)
+    x, W, b, tiny = rng.normal(size=5), rng.normal(size=(5, K)), np.array([-0.2, 0.4])[:K], 1e-9
+    y, rate = np.array([1.0, -1.0])[:K], np.ones(max(groups) + 1) * noise.rate
+    masks = np.array(list(product([0.0, 1.0], repeat=len(rate))))
+    probability = (rate ** (1 - masks) * (1 - rate) ** masks).prod(axis=1)
+    kept = masks / (1 - rate) if isinstance(noise, (Dropout, GroupDropout)) else masks
 
-    def loss(w):
-        zeta = 1 - ((masks * x / (1 - q)) @ w + b)
+    def loss(w, k):
+        zeta = 1 - y[k] * ((kept[:, groups] * x) @ w + b[k])
         return 0.5 * (probability @ zeta + np.sqrt(probability @ zeta**2))
 
-    model = DropoutSVC(noise=q)
-    state = Stream(w[:, None], np.array([b]), model._noise())
-    state.lines[:, 4], state.lines[:, 0], state.lines[:, 1] = 1.0, 1.0, 1.0
-    state.learn(x[None], model._noise(), model._loss(None), np.ones((1, 1)), np.array([tiny]), 1e9, True)
-    difference = [(loss(w + 1e-6 * e) - loss(w - 1e-6 * e)) / 2e-6 for e in np.eye(5)]
-    assert_allclose((w - state.lines[:5, 2]) / tiny, difference, rtol=1e-4, atol=1e-6)
+    model = DropoutSVC(noise=noise)
+    state = Stream(W, b, noise)
+    state.lines[:, 4::5], state.lines[:, 0], state.lines[:, 1] = 1.0, 1.0, 1.0
+    state.learn(x[None], noise, model._loss(None), y[None], np.array([tiny]), 1e9, True)
+    for k in range(K):
+        up, down = (np.array([loss(W[:, k] + h * e, k) for e in np.eye(5)]) for h in (1e-6, -1e-6))
+        moved = (W[:, k] - state.lines[:5, 2 + 5 * k]) / tiny
+        assert_allclose(moved, (up - down) / 2e-6, rtol=1e-4, atol=1e-6)
 
 
 # --------------------------------------------------------------------------- chunks, storage, weights

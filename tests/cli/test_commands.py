@@ -176,6 +176,23 @@ def test_other_models_are_saved_and_loaded(run, files, tmp_path, model):
     assert json.loads(out)["accuracy"] > 0.9
 
 
+def test_balanced_accuracy_is_the_mean_recall(run, files, tmp_path):
+    """Classes of different size and recall: all right, half right, none right, and all right again."""
+    with np.load(files / "digits.npz") as stored:
+        X, y = stored["X"], stored["y"]
+    right = modelfile.load(files / "digits.model").pipeline.predict(X) == y
+    rows = [np.flatnonzero(right & (y == k))[:count] for k, count in enumerate((4, 6, 8, 10))]
+    truth = np.repeat([0, 1, 2, 3], [4, 6, 8, 10])
+    # Three of the six ones are shown as pictures of zeros, all twos as pictures of threes.
+    rows[1][:3], rows[2][:] = rows[0][:3], rows[3][:8]
+    np.savez(tmp_path / "mixed.npz", X=X[np.concatenate(rows)], y=truth)
+    code, out, _ = run("score", files / "digits.model", tmp_path / "mixed.npz", "--json")
+    assert code == 0
+    scores = json.loads(out)
+    assert scores["balanced_accuracy"] == pytest.approx((1 + 0.5 + 0 + 1) / 4)
+    assert scores["accuracy"] == pytest.approx((4 + 3 + 0 + 10) / 28)
+
+
 def test_info(run, files):
     code, out, _ = run("info", files / "people.model")
     assert code == 0
