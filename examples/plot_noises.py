@@ -10,9 +10,9 @@ digits and tested under all of them: rows are what a model was trained for, colu
 # Four corruptions
 # ----------------
 # :class:`~marginout.noise.Deletion` leaves the survivors as they are, as a dead pixel does to its
-# neighbours. :class:`~marginout.noise.Dropout` rescales them, so that a score keeps its mean: the
-# better regulariser when data are whole. :class:`~marginout.noise.Gaussian` blurs every pixel by the
-# same amount, :class:`~marginout.noise.Poisson` bright ones more, as counted photons do.
+# neighbours. :class:`~marginout.noise.Dropout` rescales them, so that a score keeps its mean.
+# :class:`~marginout.noise.Gaussian` blurs every pixel by the same amount,
+# :class:`~marginout.noise.Poisson` bright ones more, as counted photons do.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits

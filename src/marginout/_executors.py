@@ -49,7 +49,8 @@ class Serial:
 class Threads(Serial):
     """joblib's threads, a block each. Blocks should keep to one thread of their own.
 
-    `parallel` is a `joblib.Parallel` that shares memory, entered: a pool for every sum costs 50 ms.
+    `parallel` is a `joblib.Parallel` that shares memory, entered: a new pool for every sum
+    would cost more than the sum.
     """
 
     def __init__(self, parallel: Any) -> None:

@@ -35,7 +35,7 @@ class Online(DropoutLinearModel):
 
         Sets: known, coef_, intercept_, n_iter_. Nothing fails once the stream has moved. Weights of features
         that X does not hold are not touched, and coef_ is not copied: for a million features and ten classes
-        that takes 17 ms, twice what the rest of a call does.
+        that would take longer than the rest of a call.
         """
         used = weights[weights > 0]
         if len(used) and not 1 / LARGEST <= used.min() <= used.max() <= LARGEST:

@@ -55,8 +55,7 @@ class LatentDropoutSVC(LatentModel, DropoutClassifier):
         Whether to fit the offsets a and b.
     shared : bool, default=True
         Whether all classes share one hidden layer, or each has a layer of `n_hidden` units
-        of its own (the paper's one-vs-rest). For as many units in all, sharing is faster
-        and errs less (scikit-learn's digits, 40 units: 2.6 % against 3.8 %).
+        of its own (the paper's one-vs-rest).
     class_weight : dict, "balanced" or None, default=None
         A dict multiplies each example's weight by that of its class. "balanced" gives
         both sides of every one-vs-rest problem the same total weight; under heavy noise
@@ -69,7 +68,7 @@ class LatentDropoutSVC(LatentModel, DropoutClassifier):
     solver : {"auto", "joint", "alternating"}, default="auto"
         "joint" is L-BFGS over all parameters, "alternating" the paper's coordinate descent:
         output weights in closed form, hidden weights by gradient steps. "auto" is "joint",
-        which is faster and ends lower.
+        which ends at a lower objective in the same time (`benchmarks/results/latent_summary.csv`).
     n_init : int, default=1
         Fits from as many random starts; the one of the lowest objective is kept.
     tol : float, default=1e-3
@@ -199,8 +198,7 @@ class LatentDropoutLogisticRegression(LatentModel, LogisticProbabilities, Dropou
         Whether to fit the offsets a and b.
     shared : bool, default=True
         Whether all classes share one hidden layer, or each has a layer of `n_hidden` units
-        of its own (the paper's one-vs-rest). For as many units in all, sharing is faster
-        and errs less (scikit-learn's digits, 40 units: 2.6 % against 3.8 %).
+        of its own (the paper's one-vs-rest).
     class_weight : dict, "balanced" or None, default=None
         A dict multiplies each example's weight by that of its class. "balanced" gives
         both sides of every one-vs-rest problem the same total weight; under heavy noise
@@ -213,7 +211,7 @@ class LatentDropoutLogisticRegression(LatentModel, LogisticProbabilities, Dropou
     solver : {"auto", "joint", "alternating"}, default="auto"
         "joint" is L-BFGS over all parameters, "alternating" the paper's coordinate descent:
         output weights in closed form, hidden weights by gradient steps. "auto" is "joint",
-        which is faster and ends lower.
+        which ends at a lower objective in the same time (`benchmarks/results/latent_summary.csv`).
     n_init : int, default=1
         Fits from as many random starts; the one of the lowest objective is kept.
     tol : float, default=1e-3
@@ -347,7 +345,7 @@ class LatentDropoutSVR(LatentModel, DropoutRegressor):
     solver : {"auto", "joint", "alternating"}, default="auto"
         "joint" is L-BFGS over all parameters, "alternating" the paper's coordinate descent:
         output weights in closed form, hidden weights by gradient steps. "auto" is "joint",
-        which is faster and ends lower.
+        which ends at a lower objective in the same time (`benchmarks/results/latent_summary.csv`).
     n_init : int, default=1
         Fits from as many random starts; the one of the lowest objective is kept.
     tol : float, default=1e-3

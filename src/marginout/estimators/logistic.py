@@ -88,8 +88,8 @@ class DropoutLogisticRegression(LogisticProbabilities, OnlineClassifier):
         where the noise has groups) multiplies the others by 1/(1 − s), and under raw deletion they
         stay as they are, in training and prediction alike. The offset is never touched.
     solver : {"auto", "irls", "lbfgs", "ncg"}, default="auto"
-        "irls" is the paper's algorithm, "ncg" nonlinear conjugate gradients, "auto" the
-        fastest. All reach the same optimum. Without noise, small problems go to Newton's
+        "irls" is the paper's algorithm, "auto" is "ncg", nonlinear conjugate
+        gradients. All reach the same optimum. Without noise, small problems go to Newton's
         method whatever is said here.
     tol : float, default=1e-3
         The fit ends when the objective is estimated to be within tol/10 (relative) of its

@@ -50,8 +50,8 @@ class DropoutSVC(OnlineClassifier):
         where the noise has groups) multiplies the others by 1/(1 − s), and under raw deletion they
         stay as they are, in training and prediction alike. The offset is never touched.
     solver : {"auto", "irls", "lbfgs", "ncg"}, default="auto"
-        "irls" is the paper's algorithm, "ncg" nonlinear conjugate gradients, "auto" the
-        fastest. All reach the same optimum. Without noise, solvers for plain
+        "irls" is the paper's algorithm, "auto" is "ncg", nonlinear conjugate
+        gradients. All reach the same optimum. Without noise, solvers for plain
         machines take over: dual coordinate descent or Newton's method; on blocks, Newton's
         method or L-BFGS on a loss rounded off less and less.
     tol : float, default=1e-3
@@ -159,8 +159,8 @@ class DropoutSVR(OnlineRegressor):
         where the noise has groups) multiplies the others by 1/(1 − s), and under raw deletion they
         stay as they are, in training and prediction alike. The offset is never touched.
     solver : {"auto", "irls", "lbfgs", "ncg"}, default="auto"
-        "irls" is the paper's algorithm, "ncg" nonlinear conjugate gradients, "auto" the
-        fastest. All reach the same optimum. Without noise, solvers for plain
+        "irls" is the paper's algorithm, "auto" is "ncg", nonlinear conjugate
+        gradients. All reach the same optimum. Without noise, solvers for plain
         machines take over: dual coordinate descent or Newton's method; on blocks, Newton's
         method or L-BFGS on a loss rounded off less and less.
     tol : float, default=1e-3

@@ -22,7 +22,7 @@ def choose(name: str, objective: Objective) -> Solver:
 
     Without noise this is a plain SVM, SVR or LR. Small ones, and kinked losses of any size,
     go to a solver made for them, whatever was asked for. Otherwise "auto" is nonlinear
-    conjugate gradients, the fastest. Blocks have a way of their own around the kinks.
+    conjugate gradients. Blocks have a way of their own around the kinks.
     """
     asked = "ncg" if name == "auto" else name
     if isinstance(objective, SumObjective):

@@ -2,7 +2,7 @@
 
 `ncg` for the case that matters most: the bound on the hinge loss, dropout at one rate per
 problem, rows of CSR, a start away from w = 0, and a tolerance that single precision can
-serve. All of it is one call of a compiled loop, several times faster. A search over C and
+serve. All of it is one call of a compiled loop. A search over C and
 noise runs it hundreds of times; a fit of several classes goes most of its way by it.
 """
 

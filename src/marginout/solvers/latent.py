@@ -90,7 +90,7 @@ def on_one_thread(solve: Solver) -> Solver:
     """The solver, with BLAS kept to one thread: threads work on blocks of examples instead.
 
     What is left for BLAS are short vectors and small blocks. On a busy machine its threads wait for
-    each other longer than they work: 57 s of processor time for a fit of 5 s (Amazon books, 20 units).
+    each other longer than they work.
     """
 
     @wraps(solve)

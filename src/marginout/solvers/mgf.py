@@ -152,8 +152,7 @@ class _Run:
     def _excess(self, value: float) -> float:
         """By what factor F has fallen more since than a decrement of the later half of the fit promised.
 
-        On unscaled features, where the metric is poor, fits ended up to 1 % above the minimum
-        before this was asked.
+        On unscaled features, where the metric is poor, a decrement promises too little.
         """
         later = len(self._decrements) // 2
         pairs = zip(self.history[later:], self._decrements[later:], strict=False)

@@ -2,8 +2,8 @@
 
 Smooth losses are taken as they are. A kink is rounded off by δ (a variance of δ² in every
 score), the smooth problem is solved, and δ is lowered, each solution starting the next.
-Dual coordinate descent is faster where a factorisation is not to be had, but knows no
-way around features of very different size; this does not mind them.
+Dual coordinate descent needs no factorisation, but converges slowly on features of very
+different size; this does not mind them.
 
 For examples in blocks (:func:`solve_blocks`) any number of them will do: their Hessians, of d² numbers, are
 added up.
