@@ -88,7 +88,7 @@ def test_tables_give_what_python_gives(run, files):
     )
     python = make_pipeline(prepare, DropoutLogisticRegression(C=2.0, noise=Deletion(0.3)))
     python.fit(strings, frame["bought"])
-    columns = ["--numeric", "age", "--categorical", "city,shop", "--text", "note"]
+    columns = ["--numeric", "age", "--categorical", "city,shop", "--text", "note", "--only", "age"]
     model = ["--model", "logistic", "--C", "2", "--noise", "deletion:0.3"]
     path = files / "named.model"
     code, out, _ = run("fit", files / "people.csv", "--target", "bought", *columns, *model, "--out", path)
@@ -154,7 +154,10 @@ def test_regression(run, files, tmp_path):
     assert code == 0
     about = json.loads(out)
     assert about["task"] == "regression"
-    assert about["columns"]["left_out"] == {"id": "another value in nearly every row", "bought": "dropped"}
+    assert about["columns"]["left_out"] == {
+        "id": "240 different words in 240 rows, more than 20%",
+        "bought": "dropped",
+    }
     code, out, _ = run("score", path, files / "people.parquet", "--json")
     frame = people(240)
     plain = (

@@ -19,7 +19,8 @@ Linear models for features that are noisy, scarce, or dead by the time the model
 DATA is a file of CSV, TSV, Parquet, JSON lines, svmlight/libsvm or NumPy npz (CSR as data, indices, indptr,
 shape, or a dense X; labels y), plain or compressed with gzip or xz; - is standard input, with --format.
 In tables every column but the target is a feature: numbers are scaled, words of few kinds are categories,
-long strings are text. Name columns with --numeric, --categorical or --text, and only these are used."""
+long strings are text, dates become days, year, hour, month and weekday, and what only names or counts rows
+is left out. --numeric, --categorical and --text say what a column is, --drop and --only which are used."""
 
 EXAMPLES = """\
 examples:
@@ -162,6 +163,9 @@ def _data(sub: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--encoding", default="utf-8-sig", metavar="NAME", help="of CSV and TSV (utf-8)")
     group.add_argument("--delimiter", metavar="CHAR", help="between the columns of a CSV (,)")
+    group.add_argument(
+        "--decimal", choices=(".", ","), help="mark before the decimals of strings (as the columns show)"
+    )
 
 
 def _columns(sub: argparse.ArgumentParser) -> None:
@@ -171,6 +175,7 @@ def _columns(sub: argparse.ArgumentParser) -> None:
         ("categorical", "columns of categories, for OneHotEncoder"),
         ("numeric", "columns of numbers, imputed and scaled"),
         ("drop", "columns to leave out"),
+        ("only", "columns to use, beside those named above; all others are left out"),
     ):
         group.add_argument(f"--{name}", action="append", default=[], metavar="COL", help=text)
     group.add_argument(

@@ -2,60 +2,84 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
-# fmt: off
-#: Strings that stand for a missing cell in every format: those of pandas.read_csv.
-NOTHING = frozenset((
-    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A",
-    "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
-))
-# fmt: on
-#: Truth values as numbers.
-TRUTH = {"true": 1.0, "false": 0.0}
+from marginout.cli.cells import (
+    DATE_CATEGORIES,
+    DATE_NUMBERS,
+    MARKS,
+    as_dates,
+    as_numbers,
+    as_strings,
+    numbers_written,
+)
 
 
 class ColumnConverter(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Make float64 of columns of numbers, and strings without gaps of categories and texts.
+    """Make float64 of columns of numbers, strings without gaps of categories and texts, parts of dates.
 
     Takes a data frame as it was read: other columns, another order and another index do no harm. A missing
-    cell (None, NaN, NaT, pd.NA, or a word such as NA, see NOTHING) is NaN in a number and "" elsewhere; the
-    category 3.0 is "3", for pandas stores integers beside missing cells as floats.
+    cell (None, NaN, NaT, pd.NA, or a word such as NA, see `cells.NOTHING`) is NaN in a number and ""
+    elsewhere; the category 3.0 is "3", for pandas stores integers beside missing cells as floats. Strings are
+    numbers as `cells.numbers_written` reads them. A date becomes days since 1970, year and hour (numbers),
+    month and weekday (categories).
 
     Parameters
     ----------
-    numeric, categorical, text : list of str
+    numeric, categorical, text, dates : list of str
         Columns of each kind.
+    decimal : {".", ","} or None
+        Decimal mark of numbers that are strings; by default as the columns of a frame show it together, and
+        where they do not as in `marks`.
+    marks, units : dict
+        Decimal mark, and currency, of columns that were strings in training.
     """
 
-    def __init__(self, numeric: list[str], categorical: list[str], text: list[str]) -> None:
+    def __init__(
+        self,
+        numeric: list[str],
+        categorical: list[str],
+        text: list[str],
+        dates: list[str],
+        decimal: str | None = None,
+        marks: dict[str, str] | None = None,
+        units: dict[str, str] | None = None,
+    ) -> None:
         self.numeric = numeric
         self.categorical = categorical
         self.text = text
+        self.dates = dates
+        self.decimal = decimal
+        self.marks = marks
+        self.units = units
 
     def fit(self, X: Any, y: Any = None) -> ColumnConverter:
         """Note the names of the columns; nothing is learnt from their cells."""
-        self.feature_names_in_ = np.array([*self.numeric, *self.categorical, *self.text], dtype=object)
-        self.n_features_in_ = len(self.feature_names_in_)
+        columns = [*self.numeric, *self.categorical, *self.text, *self.dates]
+        self.feature_names_in_ = np.array(columns, dtype=object)
+        self.n_features_in_ = len(columns)
         return self
 
     def transform(self, X: Any) -> Any:
-        """Return a pandas data frame of the columns of all kinds, in this order."""
+        """Return a pandas data frame: numbers, parts of dates, categories, texts."""
         import pandas
 
         frame = self._complete(_as_frame(X))
-        made = {name: _as_numbers(frame[name], name) for name in self.numeric}
-        made |= {name: _as_strings(frame[name]) for name in (*self.categorical, *self.text)}
+        marks = self.decimal_marks(frame)
+        made = {name: as_numbers(frame[name], name, marks.get(name)) for name in self.numeric}
+        made |= {name: as_strings(frame[name]) for name in (*self.categorical, *self.text)}
+        for name in self.dates:
+            made |= {f"{name}: {part}": values for part, values in as_dates(frame[name], name).items()}
         return pandas.DataFrame(made, index=frame.index)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the columns of `transform`."""
-        return np.array(self.feature_names_in_)
+        parts = [f"{name}: {part}" for name in self.dates for part in (*DATE_NUMBERS, *DATE_CATEGORIES)]
+        return np.array([*self.numeric, *self.categorical, *self.text, *parts], dtype=object)
 
     def _complete(self, frame: Any) -> Any:
         """Check that no column is missing."""
@@ -67,6 +91,29 @@ class ColumnConverter(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             )
         return frame
 
+    def decimal_marks(self, frame: Any, *more: str) -> dict[str, str | None]:
+        """The decimal mark of every column of numbers that are strings, and of `more` columns."""
+        if self.decimal is not None and self.decimal not in MARKS:
+            raise ValueError(f"decimal must be '.', ',' or None, got {self.decimal!r}")
+        found = numbers_written(
+            frame,
+            [name for name in (*self.numeric, *more) if name in frame.columns],
+            self.decimal,
+            self.marks,
+        )
+        for name in self.numeric:
+            if name in found and found[name].mark is None:
+                raise ValueError(f"the column {name!r} must hold numbers, but {found[name].why}: mend it")
+            if (
+                name in found
+                and found[name].unit not in ("", "%", unit := (self.units or {}).get(name, ""))
+                and unit
+            ):
+                raise ValueError(
+                    f"the column {name!r} is in {found[name].unit}, but in training it was in {unit}"
+                )
+        return {name: written.mark for name, written in found.items()}
+
 
 def _as_frame(X: Any) -> Any:
     """A pandas data frame of `X`, which may be one of polars or pyarrow."""
@@ -77,43 +124,3 @@ def _as_frame(X: Any) -> Any:
     raise TypeError(
         f"X must be a data frame with named columns, got {type(X).__name__}: make one with pandas.DataFrame"
     )
-
-
-def missing(column: Any) -> NDArray[np.bool_]:
-    """Which cells are missing."""
-    gaps = np.array(column.isna(), dtype=bool)
-    if column.dtype.kind == "O":  # strings among them
-        gaps |= [isinstance(cell, str) and cell.strip() in NOTHING for cell in column.tolist()]
-    return gaps
-
-
-def _as_numbers(column: Any, name: str) -> NDArray[np.float64]:
-    import pandas
-
-    if column.dtype.kind == "O":
-        column = column.map(lambda cell: TRUTH.get(cell.lower(), cell) if isinstance(cell, str) else cell)
-    if pandas.api.types.is_bool_dtype(column):
-        column = column.astype("boolean")
-    gaps = missing(column)
-    try:
-        numbers = pandas.to_numeric(column, errors="coerce")
-    except TypeError:
-        numbers = pandas.Series(np.nan, index=column.index)
-    wrong = np.asarray(numbers.isna(), dtype=bool) & ~gaps
-    if wrong.any():
-        cell = str(column[wrong].iloc[0])[:40]
-        raise ValueError(f"the column {name!r} holds {cell!r} where a number is needed: write a number there")
-    values: NDArray[np.float64] = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
-    if np.isinf(values).any():
-        raise ValueError(
-            f"the column {name!r} holds infinity: replace it by a number, or leave the cell empty"
-        )
-    return values
-
-
-def _as_strings(column: Any) -> NDArray[Any]:
-    """Cells as text in which 3.0 is 3; a missing one is empty."""
-    cells = np.empty(len(column), dtype=object)
-    for i, (gap, cell) in enumerate(zip(missing(column), column.tolist(), strict=True)):
-        cells[i] = "" if gap else re.sub(r"^(-?\d+)\.0+$", r"\1", str(cell))
-    return cells

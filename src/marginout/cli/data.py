@@ -154,16 +154,14 @@ def read(
     *,
     train: bool = False,
     target: str | None = None,
-    strings: tuple[str, ...] = (),
     n_features: int | None = None,
     base: int | None = None,
     rows: int = 0,
 ) -> Table | Matrix:
     """DATA, or the data of --train, as a table or a matrix.
 
-    `target` is the column, or array of an npz, to predict; `strings` are the columns of a CSV
-    whose values are not numbers even where they look like it; `n_features` and `base` are those of the
-    model that will meet a matrix; `rows`, if not 0, is the most rows to keep, drawn at random.
+    `target` is the column, or array of an npz, to predict; `n_features` and `base` are those of the model
+    that will meet a matrix; `rows`, if not 0, is the most rows to keep, drawn at random.
     """
     path = arguments.train if train else arguments.data
     format = find_format(path, None if train else arguments.format)
@@ -183,7 +181,7 @@ def read(
             return _thinned(matrix, rows, arguments)
         from marginout.cli import tables
 
-        table = tables.read(stream, format, arguments.encoding, arguments.delimiter, strings, where)
+        table = tables.read(stream, format, arguments.encoding, arguments.delimiter, where)
         return _thinned(table, rows, arguments)
 
 

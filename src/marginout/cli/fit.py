@@ -67,8 +67,7 @@ def _tell(arguments: Namespace, training: Training, model: Any, about: dict[str,
     if training.columns:
         facts.append(("columns", training.columns.describe()))
         if training.columns.left_out:
-            left = ", ".join(f"{name} ({why})" for name, why in list(training.columns.left_out.items())[:6])
-            facts.append(("not used", left))
+            facts.append(("not used", training.columns.unused()))
     facts.append(("model", f"{type(model).__name__}, C = {chosen['C']:.3g}, noise {chosen['noise']}"))
     if "cross_validation" in about["scores"]:
         facts.append((score, f"{about['scores']['cross_validation']:.4f} in cross-validation"))

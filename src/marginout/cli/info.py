@@ -41,6 +41,8 @@ def facts(model: modelfile.Model) -> list[tuple[str, str]]:
     ]
     if model.columns:
         found.append(("columns", model.columns.describe()))
+        if model.columns.left_out:
+            found.append(("not used", model.columns.unused()))
     if model.classes is not None:
         names = [str(name) for name in model.classes]
         found.append(("classes", ", ".join(names[:12]) + (f" … ({len(names)})" if len(names) > 12 else "")))

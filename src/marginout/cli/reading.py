@@ -37,18 +37,19 @@ class Training:
 
 def training_data(arguments: Namespace, progress: Progress, rows: int = 0) -> Training:
     """DATA for `fit` and `compare`."""
-    kinds = arguments.text, arguments.categorical, arguments.numeric, arguments.drop
+    kinds = arguments.text, arguments.categorical, arguments.numeric, arguments.drop, arguments.only
     if data.is_matrix(data.find_format(arguments.data, arguments.format)) and any(kinds):
         raise UsageError(
-            "--text, --categorical, --numeric and --drop need a table: svmlight and npz are numbers"
+            "--text, --categorical, --numeric, --drop and --only need a table: svmlight and npz are numbers"
         )
-    strings = tuple(prepare.named(arguments.text + arguments.categorical))
-    found = data.read(arguments, progress, target=arguments.target, strings=strings, rows=rows)
+    found = data.read(arguments, progress, target=arguments.target, rows=rows)
     if isinstance(found, data.Table):
         if getattr(arguments, "scale", False):
             raise UsageError("--scale is for svmlight and npz: numbers in tables are scaled anyway")
-        columns = prepare.plan(found.frame, arguments)
-        y, task = targets.for_training(found.frame[columns.target], columns.target, arguments.task)
+        columns = prepare.plan(found.frame, arguments, progress)
+        mark = columns.marks.get(columns.target)
+        values = targets.from_cells(found.frame[columns.target], mark)
+        y, task = targets.for_training(values, columns.target, arguments.task)
         return Training(found.frame[columns.used], y, task, columns.target, columns, None, 0)
     name = arguments.target or "y"
     if found.y is None:
@@ -64,7 +65,7 @@ def model_data(
     path, format = (arguments.train, None) if train else (arguments.data, arguments.format)
     _check_kind(model, data.find_format(path, format))
     found = data.read(arguments, progress, train=train, rows=rows, **_wishes(model, arguments))
-    X, y = _features(model, found), _target(model, found, arguments)
+    X, y = _features(model, found, arguments), _target(model, found, arguments)
     return X, targets.for_scoring(y, arguments.target or model.about["target"], model.classes)
 
 
@@ -76,7 +77,7 @@ def model_blocks(
     _check_kind(model, format)
     if format != "svmlight":
         found = data.read(arguments, progress, **_wishes(model, arguments))
-        X = _features(model, found)
+        X = _features(model, found, arguments)
         name = arguments.target or model.about["target"]
         yield (
             X,
@@ -106,9 +107,8 @@ def _check_kind(model: Model, format: str) -> None:
 
 def _wishes(model: Model, arguments: Namespace) -> dict[str, Any]:
     """How a reader must read for a model."""
-    columns = model.columns
-    if columns:
-        return {"strings": tuple(columns.categorical + columns.text)}
+    if model.columns:
+        return {}
     target = arguments.target or model.about["target"]
     return {
         "target": arguments.target or (target if target != "y" else None),
@@ -117,8 +117,12 @@ def _wishes(model: Model, arguments: Namespace) -> dict[str, Any]:
     }
 
 
-def _features(model: Model, found: Any) -> Any:
-    return found.frame if model.columns else check_numbers(found.X)
+def _features(model: Model, found: Any, arguments: Namespace) -> Any:
+    if model.columns is None:
+        return check_numbers(found.X)
+    if arguments.decimal:
+        model.pipeline.set_params(convert__decimal=arguments.decimal)
+    return found.frame
 
 
 def _target(model: Model, found: Any, arguments: Namespace) -> Any:
@@ -129,7 +133,9 @@ def _target(model: Model, found: Any, arguments: Namespace) -> Any:
     name = arguments.target or model.about["target"]
     if name not in found.frame.columns:
         raise DataError(f"there is no column {name!r} with the true targets: name it with --target")
-    return found.frame[name]
+    numbers = model.classes is None or model.classes.dtype.kind in "fiu"
+    mark = model.pipeline[0].decimal_marks(found.frame, name).get(name) if numbers else None
+    return targets.from_cells(found.frame[name], mark)
 
 
 def check_numbers(X: Any) -> Any:

@@ -19,7 +19,6 @@ def read(
     format: str,
     encoding: str,
     delimiter: str | None,
-    strings: tuple[str, ...],
     where: dict[str, str],
 ) -> Table:
     """A data frame; see :func:`marginout.cli.data.read`."""
@@ -32,7 +31,7 @@ def read(
     elif format == "jsonl":
         frame = _json_lines(pandas, stream)
     else:
-        frame = _separated(pandas, stream, encoding, delimiter or ("\t" if format == "tsv" else ","), strings)
+        frame = _separated(pandas, stream, encoding, delimiter or ("\t" if format == "tsv" else ","))
     frame.columns = [str(name) for name in frame.columns]
     if len(set(frame.columns)) < len(frame.columns):
         raise DataError("two columns have the same name: rename one")
@@ -41,9 +40,8 @@ def read(
     return Table(_filtered(frame, where))
 
 
-def _separated(
-    pandas: Any, stream: IO[bytes], encoding: str, delimiter: str, strings: tuple[str, ...]
-) -> Any:
+def _separated(pandas: Any, stream: IO[bytes], encoding: str, delimiter: str) -> Any:
+    """All cells as strings: what they are is seen later, by the rules of all formats."""
     if len(delimiter) != 1:
         raise UsageError(f"--delimiter {delimiter!r} must be one character")
     try:
@@ -55,10 +53,10 @@ def _separated(
                 stream,
                 sep=delimiter,
                 encoding=encoding,
-                dtype=dict.fromkeys(strings, str) or None,
+                dtype=str,
+                na_filter=False,
                 index_col=False,
                 low_memory=False,
-                float_precision="round_trip",
             )
     except LookupError as error:
         raise UsageError(f"--encoding {encoding!r} is unknown: name one that Python knows") from error

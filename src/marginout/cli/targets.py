@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marginout.cli.cells import TRUTH, as_numbers, is_code, missing, strings
 from marginout.cli.errors import DataError
 
 #: Whole numbers of no more than so many kinds are classes; more are quantities.
@@ -25,13 +26,28 @@ def find_task(values: Any, given: str | None) -> str:
     return "classification" if whole and len(distinct) <= CLASSES else "regression"
 
 
+def from_cells(column: Any, mark: str | None) -> Any:
+    """A column of a table: numbers if its strings are numbers with this decimal mark, or labels as written.
+
+    Labels with leading zeros, such as 007, are no numbers; True and TRUE are the same.
+    """
+    words = strings(column)
+    if not words:
+        return column
+    if all(word.lower() in TRUTH for word in words):
+        return column.mask(missing(column)).map(str.capitalize, na_action="ignore")
+    if mark is None or is_code(words):
+        return column.mask(missing(column))
+    return type(column)(as_numbers(column, str(column.name), mark), index=column.index)
+
+
 def clean(values: Any, name: str) -> NDArray[Any]:
     """Target values as numbers or as strings; none may be missing."""
-    missing = _missing(values)
-    if missing.any():
-        first = int(np.argmax(missing)) + 1
+    gaps = _gaps(values)
+    if gaps.any():
+        first = int(np.argmax(gaps)) + 1
         raise DataError(
-            f"the target {name!r} is missing or not finite in {missing.sum()} of {len(missing)} rows, "
+            f"the target {name!r} is missing or not finite in {gaps.sum()} of {len(gaps)} rows, "
             f"first in row {first}: remove these rows"
         )
     values = np.asarray(values)
@@ -45,18 +61,18 @@ def clean(values: Any, name: str) -> NDArray[Any]:
     return np.array([str(cell) for cell in cells], dtype=object)
 
 
-def _missing(values: Any) -> NDArray[np.bool_]:
+def _gaps(values: Any) -> NDArray[np.bool_]:
     if hasattr(values, "isna"):
-        missing = np.array(values.isna())
+        gaps = np.array(values.isna())
         values = values.to_numpy()
     else:
-        missing = np.zeros(len(values), dtype=bool)
+        gaps = np.zeros(len(values), dtype=bool)
         values = np.asarray(values)
     if values.dtype.kind == "f":
-        missing |= ~np.isfinite(values)
+        gaps |= ~np.isfinite(values)
     elif values.dtype == object:
-        missing |= np.array([isinstance(v, float) and not np.isfinite(v) for v in values], dtype=bool)
-    return np.asarray(missing)
+        gaps |= np.array([isinstance(v, float) and not np.isfinite(v) for v in values], dtype=bool)
+    return np.asarray(gaps)
 
 
 def for_training(values: Any, name: str, task: str | None) -> tuple[NDArray[Any], str]:

@@ -1,0 +1,292 @@
+"""What is written in a cell: nothing, a number, a date, or a word. The same rules for every format."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import numbers
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+# fmt: off
+#: Strings that stand for a missing cell in every format: those of pandas.read_csv.
+NOTHING = frozenset((
+    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A",
+    "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
+))
+# fmt: on
+#: Truth values as numbers.
+TRUTH = {"true": 1.0, "false": 0.0}
+MARKS = ".", ","
+_SPACES = "'’ \u00a0\u202f"
+_UNIT = "[€$£¥₹₩₽₺₪]|EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|CAD|AUD"
+_CODE = re.compile(r"[+-]?0\d")
+_DAY_FIRST = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})")
+_YEAR_FIRST = re.compile(r"\d{4}([-/])\d\d\1\d\d([T ]\d\d:\d\d(:\d\d([.]\d+)?)?(Z|[+-]\d\d:?\d\d)?)?")
+_UNCLEAR = re.compile(r"\d{1,2}[-/]\d{1,2}[-/](\d{4}|\d\d)")
+
+
+def _number(mark: str) -> re.Pattern[str]:
+    """A number with `mark` before its decimals, groups of three digits, a sign, and % or a currency."""
+    other = MARKS[mark == "."]
+    grouped = rf"[1-9]\d{{0,2}}(?:(?P<group>[{other}{_SPACES}])\d{{3}})(?:(?P=group)\d{{3}})*"
+    digits = rf"(?:(?:{grouped}|\d+)(?:[{mark}]\d*)?|[{mark}]\d+)(?:[eE][+-]?\d+)?|inf|infinity"
+    return re.compile(
+        rf"(?P<sign>[+−-]?)\s?(?P<before>{_UNIT})?\s?(?P<minus>[−-]?)(?P<digits>{digits})\s?(?P<after>%|{_UNIT})?",
+        re.IGNORECASE,
+    )
+
+
+_NUMBER = {mark: _number(mark) for mark in MARKS}
+
+
+def missing(column: Any) -> NDArray[np.bool_]:
+    """Which cells of a pandas column are missing: None, NaN, NaT, pd.NA, or a word of NOTHING."""
+    gaps = np.array(column.isna(), dtype=bool)
+    if _holds_objects(column):
+        gaps |= [isinstance(cell, str) and cell.strip() in NOTHING for cell in column.tolist()]
+    return gaps
+
+
+def present(column: Any) -> list[Any]:
+    """The cells that are not missing, strings without spaces around them."""
+    kept = column[~missing(column)].tolist()
+    return [cell.strip() if isinstance(cell, str) else cell for cell in kept]
+
+
+def strings(column: Any) -> list[str]:
+    """The cells that are strings, without spaces around them; missing ones are left out."""
+    return [c for c in present(column) if isinstance(c, str)] if _holds_objects(column) else []
+
+
+def _holds_objects(column: Any) -> bool:
+    return column.dtype.kind not in "iufb"
+
+
+def is_number(cell: Any) -> bool:
+    return isinstance(cell, (numbers.Real, decimal.Decimal, np.bool_))
+
+
+# --------------------------------------------------------------------------- numbers
+
+
+@dataclass(frozen=True)
+class Written:
+    """How a column of strings writes numbers: its decimal mark and its unit; or why there is no mark."""
+
+    mark: str | None
+    unit: str = ""
+    why: str = ""
+    unclear: bool = False  # numbers, but of which value?
+
+
+def numbers_written(
+    frame: Any, names: Iterable[str], decimal: str | None = None, known: Mapping[str, str] | None = None
+) -> dict[str, Written]:
+    """How each of the columns `names` that holds strings writes numbers; `decimal` is the mark if given.
+
+    A column that can be read in one way only tells its own mark. One that can be read in two, such as
+    "1,234", follows the others if these agree, then what is `known` of it; dots alone are decimal points.
+    """
+    cells = {name: found for name in names if (found := strings(frame[name]))}
+    allowed = (decimal,) if decimal else MARKS
+    readable = {name: _readable(found, allowed) for name, found in cells.items()}
+    told = {mark for marks, _ in readable.values() if len(marks) == 1 for mark in marks}
+    common = told.pop() if len(told) == 1 else None
+    written = {}
+    for name, (marks, unit) in readable.items():
+        if not marks:
+            written[name] = Written(None, why=_obstacle(cells[name], allowed))
+            continue
+        mark = marks[0] if len(marks) == 1 else common or (known or {}).get(name)
+        comma = next((cell for cell in cells[name] if "," in cell), None)
+        if mark is None and comma is not None:
+            why = f"{comma[:40]!r} has decimals or thousands behind its comma: add --decimal , or --decimal ."
+            written[name] = Written(None, unit, why, unclear=True)
+        else:
+            written[name] = Written(mark or ".", unit)
+    return written
+
+
+def _readable(cells: list[str], allowed: Iterable[str]) -> tuple[list[str], str]:
+    """The decimal marks under which all cells are numbers of one unit, and this unit.
+
+    >>> [_readable(cells, MARKS) for cells in (["3.5", "12"], ["1.234,50 €"], ["1,234"], ["3 kg"])]
+    [(['.'], ''), ([','], '€'), (['.', ','], ''), ([], '')]
+    """
+    if all(cell.lower() in TRUTH for cell in cells):
+        return list(allowed), ""
+    if _plain(cells) is not None:
+        dotted = [cell for cell in cells if "." in cell]
+        return [mark for mark in allowed if mark == "." or all(map(_NUMBER[mark].fullmatch, dotted))], ""
+    marks, units = [], set()
+    for mark in allowed:
+        found = _units(cells, mark)
+        if found is not None:
+            marks.append(mark)
+            units.update(found)
+    return (marks, units.pop()) if len(units) == 1 else ([], "")
+
+
+def _units(cells: list[str], mark: str) -> set[str] | None:
+    """The units of numbers with this decimal mark, or None if some cell is no number."""
+    units = set()
+    for cell in cells:
+        match = _NUMBER[mark].fullmatch(cell)
+        if not match or (match["before"] and match["after"]) or (match["sign"] and match["minus"]):
+            return None
+        units.add((match["before"] or match["after"] or "").upper())
+    return units
+
+
+def _obstacle(cells: list[str], allowed: Iterable[str]) -> str:
+    """Why a column of strings is not one of numbers."""
+    units: dict[str, str] = {}
+    for cell in cells:
+        found = next(filter(None, (_units([cell], mark) for mark in allowed)), None)
+        if found is None:
+            return f"{cell[:40]!r} is no number"
+        units.setdefault(found.pop(), cell)
+    if len(units) > 1:
+        return "units differ: " + " and ".join(repr(cell[:40]) for cell in list(units.values())[:2])
+    return "some cells have decimal points, some decimal commas"
+
+
+def _plain(cells: list[str]) -> Array | None:
+    """Numbers as computers write them, or None."""
+    try:
+        values = np.array(cells, dtype=object).astype(np.float64)
+    except (ValueError, OverflowError):
+        return None
+    return None if any("_" in cell for cell in cells) else values
+
+
+def as_numbers(column: Any, name: str, mark: str | None) -> Array:
+    """Float64 of a column; a missing cell is NaN, 45% is 0.45, and a currency is left out."""
+    gaps, values = missing(column), np.full(len(column), np.nan)
+    if not _holds_objects(column):
+        values[~gaps] = column[~gaps].to_numpy(dtype=np.float64)
+    else:
+        cells = present(column)
+        plain = _plain(cells) if mark == "." and all(isinstance(cell, str) for cell in cells) else None
+        values[~gaps] = [_as_number(cell, name, mark) for cell in cells] if plain is None else plain
+    if np.isinf(values).any():
+        raise ValueError(
+            f"the column {name!r} holds infinity: replace it by a number, or leave the cell empty"
+        )
+    return values
+
+
+def _as_number(cell: Any, name: str, mark: str | None) -> float:
+    if is_number(cell):
+        return float(cell)
+    if isinstance(cell, str):
+        if cell.lower() in TRUTH:
+            return TRUTH[cell.lower()]
+        match = _NUMBER[mark or "."].fullmatch(cell)
+        if match:
+            digits = re.sub(rf"[{MARKS[(mark or '.') == '.']}{_SPACES}]", "", match["digits"])
+            value = float(digits.replace(",", "."))
+            value = -value if (match["sign"] + match["minus"]) in ("-", "−") else value
+            return value / 100 if match["after"] == "%" else value
+    raise ValueError(f"the column {name!r} holds {str(cell)[:40]!r} where a number is needed")
+
+
+def is_code(cells: Iterable[str]) -> bool:
+    """Whether some cell begins with a zero that a number would lose: 007, or the postcode 01234."""
+    return any(_CODE.match(cell) for cell in cells)
+
+
+# --------------------------------------------------------------------------- words
+
+
+def as_strings(column: Any) -> NDArray[Any]:
+    """Cells as text, a missing one empty; 3.0 is 3, for pandas stores integers beside gaps as floats."""
+    cells = np.empty(len(column), dtype=object)
+    for i, (gap, cell) in enumerate(zip(missing(column), column.tolist(), strict=True)):
+        cells[i] = "" if gap else _as_string(cell)
+    return cells
+
+
+def _as_string(cell: Any) -> str:
+    text = str(cell)
+    if text.lower() in TRUTH:
+        return text.capitalize()
+    if isinstance(cell, datetime.datetime):
+        return text.removesuffix(" 00:00:00")
+    return re.sub(r"^(-?\d+)\.0+$", r"\1", text)
+
+
+# --------------------------------------------------------------------------- dates
+
+#: What becomes of a date: numbers and categories.
+DATE_NUMBERS = "days", "year", "hour"
+DATE_CATEGORIES = "month", "weekday"
+_EPOCH = "1970-01-01"
+
+
+def is_date(cells: list[Any]) -> bool:
+    """Whether all cells are dates, or strings such as 2024-04-03, 2024-04-03 10:30 and 03.04.2024."""
+    if not all(_looks_like_date(cell) for cell in cells):
+        return False
+    return not bool(_timestamps(cells).isna().any())
+
+
+def unclear_date(cells: list[Any]) -> bool:
+    """Whether all cells are such as 03/04/2024, in which day and month cannot be told apart."""
+    return all(isinstance(cell, str) and _UNCLEAR.fullmatch(cell) for cell in cells)
+
+
+def _looks_like_date(cell: Any) -> bool:
+    if isinstance(cell, str):
+        return bool(_YEAR_FIRST.fullmatch(cell) or _DAY_FIRST.fullmatch(cell))
+    return isinstance(cell, datetime.date)  # datetime and pandas.Timestamp are dates, too
+
+
+def _timestamps(cells: list[Any]) -> Any:
+    """Times in UTC, to which those without a zone are taken to belong; NaT where there is no such day."""
+    import pandas
+
+    texts = [
+        _DAY_FIRST.sub(r"\3-\2-\1", cell).replace("/", "-") if isinstance(cell, str) else cell.isoformat()
+        for cell in cells
+    ]
+    texts = [re.sub(r"-(\d)(?!\d)", r"-0\1", text) if len(text) < 10 else text for text in texts]
+    return pandas.Series(pandas.to_datetime(texts, format="ISO8601", utc=True, errors="coerce"))
+
+
+def as_dates(column: Any, name: str) -> dict[str, NDArray[Any]]:
+    """The parts of a column of dates: days since 1970, year, hour as numbers, month and weekday as words."""
+    import pandas
+
+    gaps = missing(column)
+    cells = present(column)
+    wrong = next((cell for cell in cells if not is_date([cell])), None) if not is_date(cells) else None
+    if wrong is not None:
+        raise ValueError(
+            f"the column {name!r} holds {str(wrong)[:40]!r} where a date is needed: write it as 2024-04-03"
+        )
+    times = _timestamps(cells)
+    days = (times - pandas.Timestamp(_EPOCH, tz="UTC")) / pandas.Timedelta(days=1)
+    found: dict[str, Any] = {
+        "days": days,
+        "year": times.dt.year,
+        "hour": times.dt.hour,
+        "month": times.dt.month,
+        "weekday": times.dt.day_name(),
+    }
+    parts: dict[str, NDArray[Any]] = {}
+    for part in DATE_NUMBERS:
+        parts[part] = np.full(len(column), np.nan)
+        parts[part][~gaps] = found[part].to_numpy(dtype=np.float64)
+    for part in DATE_CATEGORIES:
+        parts[part] = np.full(len(column), "", dtype=object)
+        parts[part][~gaps] = [str(value) for value in found[part]]
+    return parts
