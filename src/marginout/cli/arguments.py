@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from marginout.cli.errors import EXIT_CODES
 
-FORMATS = "csv", "tsv", "parquet", "jsonl", "svmlight", "npz"
+FORMATS = "csv", "tsv", "xlsx", "parquet", "feather", "json", "jsonl", "svmlight", "npz"
 MODELS = "svm", "logistic", "mcf", "latent-svm", "latent-logistic"
 #: Rows that `stress` and `compare` look at, unless told otherwise: the latter fits hundreds of models.
 ROWS, COMPARED = 20_000, 5_000
@@ -16,8 +16,9 @@ ROWS, COMPARED = 20_000, 5_000
 ABOUT = """\
 Linear models for features that are noisy, scarce, or dead by the time the model runs.
 
-DATA is a file of CSV, TSV, Parquet, JSON lines, svmlight/libsvm or NumPy npz (CSR as data, indices, indptr,
-shape, or a dense X; labels y), plain or compressed with gzip or xz; - is standard input, with --format.
+DATA is a file of CSV, TSV, Excel (xlsx, its first sheet), Parquet, Feather, JSON (an array of objects, or
+lines), svmlight/libsvm or NumPy npz (CSR as data, indices, indptr, shape, or a dense X; labels y), plain or
+compressed with gzip, xz, bzip2 or zip; - is standard input, with --format.
 In tables every column but the target is a feature: numbers are scaled, words of few kinds are categories,
 long strings are text, dates become days, year, hour, month and weekday, and what only names or counts rows
 is left out. --numeric, --categorical and --text say what a column is, --drop and --only which are used."""
@@ -162,7 +163,9 @@ def _data(sub: argparse.ArgumentParser) -> None:
         "--where", action="append", default=[], metavar="COL=VALUE", help="use only rows where COL is VALUE"
     )
     group.add_argument("--encoding", default="utf-8-sig", metavar="NAME", help="of CSV and TSV (utf-8)")
-    group.add_argument("--delimiter", metavar="CHAR", help="between the columns of a CSV (,)")
+    group.add_argument(
+        "--delimiter", metavar="CHAR", help="between the columns of a CSV (as its first rows show)"
+    )
     group.add_argument(
         "--decimal", choices=(".", ","), help="mark before the decimals of strings (as the columns show)"
     )

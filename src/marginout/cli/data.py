@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import lzma
 import os
 import sys
+import zipfile
 import zlib
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
@@ -21,8 +23,13 @@ SUFFIXES = {
     ".csv": "csv",
     ".tsv": "tsv",
     ".tab": "tsv",
+    ".xlsx": "xlsx",
+    ".xlsm": "xlsx",
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".feather": "feather",
+    ".arrow": "feather",
+    ".json": "json",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".svmlight": "svmlight",
@@ -32,7 +39,36 @@ SUFFIXES = {
 }
 #: Most features of a matrix: beyond, an index is a mistake, and the weights would not fit into memory.
 MOST_FEATURES = 50_000_000
-GZIP, XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"
+GZIP, XZ, BZIP2, ZIP = b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh", b"PK\x03\x04"
+PACKED = ".gz", ".xz", ".bz2", ".zip"
+#: Formats that are zip files themselves.
+ZIPPED = "npz", "xlsx"
+_OFFICE = "libreoffice --headless --convert-to xlsx"
+_PANDAS = "python -c \"import pandas; pandas.read_{0}('{1}').to_parquet('data.parquet')\""
+#: What makes a readable file of one that is not read, by its suffix.
+CONVERTERS = {
+    **dict.fromkeys((".xls", ".xlsb", ".ods", ".numbers", ".dbf"), _OFFICE + " {1}"),
+    **{
+        f".{suffix}": _PANDAS.replace("{0}", reader)
+        for suffix, reader in (
+            ("dta", "stata"),
+            ("sav", "spss"),
+            ("sas7bdat", "sas"),
+            ("xpt", "sas"),
+            ("orc", "orc"),
+            ("h5", "hdf"),
+            ("hdf5", "hdf"),
+            ("xml", "xml"),
+            ("fwf", "fwf"),
+        )
+    },
+    **dict.fromkeys((".rds", ".rda", ".rdata"), "in R, write.csv(data, 'data.csv', row.names = FALSE)"),
+    **dict.fromkeys((".tar", ".tgz"), "tar -xf {1}"),
+    ".7z": "7z x {1}",
+    ".rar": "unrar x {1}",
+    ".zst": "zstd -d {1}",
+    ".npy": "numpy.savez('data.npz', X=numpy.load('{1}'), y=y)",
+}
 
 
 @dataclass
@@ -47,27 +83,41 @@ class Matrix:
 
 @dataclass
 class Table:
-    """Columns with names: CSV, TSV, Parquet, JSON lines. A pandas data frame."""
+    """Columns with names, in a pandas data frame: all formats but svmlight and npz."""
 
     frame: Any
 
 
 def find_format(path: str, given: str | None) -> str:
-    """The format of a file: as given, or by its name without .gz and .xz."""
+    """The format of a file: as given, or by its name without .gz, .xz, .bz2 and .zip, or by that in a zip."""
     if given:
         return given
     if path == "-":
         raise UsageError(
             "standard input has no name to see its format from: add --format, as in --format csv"
         )
+    suffix = _suffix(path)
+    if suffix not in SUFFIXES and path.lower().endswith(".zip"):
+        with opened(path, Progress(True)) as stream:
+            suffix = _suffix(getattr(stream, "name", ""))
+    if suffix in SUFFIXES:
+        return SUFFIXES[suffix]
+    if suffix in CONVERTERS:
+        raise UsageError(
+            f"{suffix} files are not read: convert it: {CONVERTERS[suffix].replace('{1}', path)}"
+        )
+    names = ", ".join(dict.fromkeys(SUFFIXES.values()))
+    raise UsageError(
+        f"the format of {path!r} is not seen from its name: if it is one of {names}, add --format"
+    )
+
+
+def _suffix(path: str) -> str:
+    """The suffix of a name, in small letters, behind which it may be packed."""
     stem = path.lower()
-    for packed in (".gz", ".xz"):
+    for packed in PACKED:
         stem = stem.removesuffix(packed)
-    suffix = os.path.splitext(stem)[1]
-    if suffix not in SUFFIXES:
-        known = ", ".join(SUFFIXES)
-        raise UsageError(f"the format of {path!r} is not seen from its name ({known}): add --format")
-    return SUFFIXES[suffix]
+    return os.path.splitext(stem)[1]
 
 
 def is_matrix(format: str) -> bool:
@@ -75,13 +125,13 @@ def is_matrix(format: str) -> bool:
 
 
 @contextmanager
-def opened(path: str, progress: Progress) -> Iterator[IO[bytes]]:
+def opened(path: str, progress: Progress, format: str | None = None) -> Iterator[IO[bytes]]:
     """The bytes of a file or of standard input, decompressed; what goes wrong in them is a DataError."""
     name = "standard input" if path == "-" else path
     try:
         with _raw(path, progress) as raw:
-            yield _decompressed(raw)
-    except (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error) as error:
+            yield _decompressed(raw, format in ZIPPED and not path.lower().endswith(".zip"))
+    except (EOFError, lzma.LZMAError, gzip.BadGzipFile, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(
             f"{name}: the compressed file is broken or cut off ({error}): get it again"
         ) from error
@@ -127,14 +177,35 @@ def _raw(path: str, progress: Progress) -> Iterator[io.BufferedReader]:
         yield io.BufferedReader(_Watched(file, size, progress), 1 << 20)
 
 
-def _decompressed(raw: io.BufferedReader) -> IO[bytes]:
-    """gzip and xz are known by their first bytes, whatever the name says."""
-    head = raw.peek(6)[:6]
+def _decompressed(raw: io.BufferedReader, zipped: bool) -> IO[bytes]:
+    """What is packed is known by its first bytes, whatever its name; a format may be a zip itself."""
+    head = raw.peek(10)[:10]
     if head.startswith(GZIP):
         return io.BufferedReader(gzip.GzipFile(fileobj=raw), 1 << 20)
     if head.startswith(XZ):
         return io.BufferedReader(lzma.LZMAFile(raw), 1 << 20)
+    if head.startswith(BZIP2) and head[4:] == b"1AY&SY":
+        return io.BufferedReader(bz2.BZ2File(raw), 1 << 20)
+    if head.startswith(ZIP) and not zipped:
+        return _only_member(zipfile.ZipFile(io.BytesIO(raw.read())))
     return raw
+
+
+def _only_member(archive: zipfile.ZipFile) -> IO[bytes]:
+    """The one file in a zip, beside what macOS adds."""
+    names = [
+        name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX")
+    ]
+    if len(names) != 1:
+        raise DataError(f"the zip holds {len(names)} files: unpack it, and name one of them")
+    try:
+        member = archive.open(names[0])
+    except (NotImplementedError, RuntimeError) as error:  # another compression, or a password
+        raise DataError(
+            f"the zip cannot be unpacked ({error}): unpack it, and name the file in it"
+        ) from error
+    raw: Any = member
+    return io.BufferedReader(raw, 1 << 20)
 
 
 def conditions(texts: Sequence[str]) -> dict[str, str]:
@@ -167,7 +238,7 @@ def read(
     format = find_format(path, None if train else arguments.format)
     where = conditions(arguments.train_where if train else arguments.where)
     progress.step("reading")
-    with opened(path, progress) as stream:
+    with opened(path, progress, format) as stream:
         if format == "svmlight":
             from marginout.cli import svmlight
 

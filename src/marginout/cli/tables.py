@@ -1,4 +1,4 @@
-"""Tables come in through pandas: CSV, TSV, JSON lines, Parquet."""
+"""Tables come in as pandas data frames: CSV, TSV, Excel, JSON, Parquet, Feather."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from marginout.cli.archives import matches
 from marginout.cli.data import Table
 from marginout.cli.errors import DataError, UsageError, need
 
+#: Bytes at the beginning of a file that tell its delimiter and its columns.
+HEAD = 1 << 16
+
 
 def read(
     stream: IO[bytes],
@@ -26,12 +29,17 @@ def read(
         import pandas
     except ImportError:
         raise need("pandas", f"reading {format}") from None
-    if format == "parquet":
-        frame = _parquet(pandas, stream)
+    if format in ("parquet", "feather"):
+        frame = _columnar(stream, format)
+    elif format == "xlsx":
+        frame = _excel(pandas, stream)
+    elif format == "json":
+        frame = _json(pandas, stream)
     elif format == "jsonl":
         frame = _json_lines(pandas, stream)
     else:
-        frame = _separated(pandas, stream, encoding, delimiter or ("\t" if format == "tsv" else ","))
+        delimiter = _delimiter(stream, encoding, delimiter, "\t" if format == "tsv" else ",")
+        frame = _separated(pandas, stream, encoding, delimiter)
     frame.columns = [str(name) for name in frame.columns]
     if len(set(frame.columns)) < len(frame.columns):
         raise DataError("two columns have the same name: rename one")
@@ -40,10 +48,46 @@ def read(
     return Table(_filtered(frame, where))
 
 
+def _delimiter(stream: Any, encoding: str, given: str | None, usual: str) -> str:
+    """What is between the columns: as given, the usual one, or another that the first rows show."""
+    if given is not None and len(given) != 1:
+        raise UsageError(f"--delimiter {given!r} must be one character")
+    first = given or usual
+    counts = {mark: _fields(stream, encoding, mark) for mark in (first, ";", "\t", ",", "|")}
+    best = max(counts, key=lambda mark: counts[mark])
+    if counts[first] > 1 or counts[best] < 2:
+        return first
+    if given is not None:
+        raise DataError(
+            f"its first rows have {counts[best]} fields with {best!r} between, not with {given!r}: "
+            f"use --delimiter {best!r}"
+        )
+    return best
+
+
+def _fields(stream: Any, encoding: str, delimiter: str) -> int:
+    """The number of fields of each of the first rows, 0 where they differ."""
+    head = _head(stream, encoding)
+    try:
+        rows = [row for row in csv.reader(head.splitlines(keepends=True), delimiter=delimiter) if row][:6]
+    except csv.Error:
+        return 0
+    if len(rows) > 1 and len(head) >= HEAD // 4:  # the last may be cut off
+        rows.pop()
+    return len(rows[0]) if len({len(row) for row in rows}) == 1 else 0
+
+
+def _head(stream: Any, encoding: str) -> str:
+    """The beginning of a text."""
+    try:
+        text: str = stream.peek(HEAD)[:HEAD].decode(encoding, "replace")
+    except LookupError as error:
+        raise UsageError(f"--encoding {encoding!r} is unknown: name one that Python knows") from error
+    return text.lstrip("\ufeff\r\n")
+
+
 def _separated(pandas: Any, stream: IO[bytes], encoding: str, delimiter: str) -> Any:
     """All cells as strings: what they are is seen later, by the rules of all formats."""
-    if len(delimiter) != 1:
-        raise UsageError(f"--delimiter {delimiter!r} must be one character")
     try:
         _check_header(stream, encoding, delimiter)
         with warnings.catch_warnings():
@@ -58,8 +102,6 @@ def _separated(pandas: Any, stream: IO[bytes], encoding: str, delimiter: str) ->
                 index_col=False,
                 low_memory=False,
             )
-    except LookupError as error:
-        raise UsageError(f"--encoding {encoding!r} is unknown: name one that Python knows") from error
     except UnicodeDecodeError:
         raise
     except pandas.errors.EmptyDataError as error:
@@ -72,7 +114,7 @@ def _separated(pandas: Any, stream: IO[bytes], encoding: str, delimiter: str) ->
 
 def _check_header(stream: Any, encoding: str, delimiter: str) -> None:
     """Refuse two columns of one name, which pandas would rename: a copy of the target would be a feature."""
-    head = stream.peek(1 << 16).decode(encoding, "replace").lstrip("\ufeff\r\n")
+    head = _head(stream, encoding)
     with suppress(csv.Error):  # pandas will say what is wrong
         names = next(csv.reader(head.splitlines(keepends=True), delimiter=delimiter), [])
         twice = next((name for name in names if name and names.count(name) > 1), None)
@@ -95,16 +137,64 @@ def _json_lines(pandas: Any, stream: IO[bytes]) -> Any:
     return pandas.DataFrame.from_records(records)
 
 
-def _parquet(pandas: Any, stream: IO[bytes]) -> Any:
+def _json(pandas: Any, stream: IO[bytes]) -> Any:
+    """An array of objects, or an object of columns; lines of objects, too."""
+    content = stream.read()
+    try:
+        found = json.loads(content.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        if content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+            return _json_lines(pandas, io.BytesIO(content))
+        raise DataError(f"it is not JSON: {_short(error)}") from error
+    with suppress(ValueError, TypeError, AttributeError):
+        if isinstance(found, list) and all(isinstance(record, dict) for record in found):
+            return pandas.DataFrame.from_records(found)
+        if isinstance(found, dict) and set(found) >= {"columns", "data"}:
+            return pandas.DataFrame(found["data"], columns=found["columns"])
+        if isinstance(found, dict) and all(isinstance(cells, (list, dict)) for cells in found.values()):
+            return pandas.DataFrame(found)
+    raise DataError(
+        "it is JSON, but no array of objects [{...}, ...]: write one, as pandas.to_json(orient='records')"
+    )
+
+
+def _columnar(stream: IO[bytes], format: str) -> Any:
     try:
         import pyarrow
+        import pyarrow.feather
         import pyarrow.parquet
     except ImportError:
-        raise need("pyarrow", "reading parquet") from None
+        raise need("pyarrow", f"reading {format}") from None
+    read = pyarrow.parquet.read_table if format == "parquet" else pyarrow.feather.read_table
     try:
-        return pyarrow.parquet.read_table(io.BytesIO(stream.read())).to_pandas()
+        return read(io.BytesIO(stream.read())).to_pandas()
     except (pyarrow.ArrowException, ValueError, OSError, TypeError) as error:
-        raise DataError(f"it is no Parquet file: {_short(error)}") from error
+        raise DataError(f"it is no {format.capitalize()} file: {_short(error)}") from error
+
+
+def _excel(pandas: Any, stream: IO[bytes]) -> Any:
+    """The first sheet; its first row has the names, and formulas are what they were when it was saved."""
+    try:
+        import openpyxl
+    except ImportError:
+        raise need("openpyxl", "reading xlsx") from None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about styles
+            book = openpyxl.load_workbook(io.BytesIO(stream.read()), read_only=True, data_only=True)
+            sheets = book.worksheets
+            rows = [row for row in sheets[0].iter_rows(values_only=True) if any(c is not None for c in row)]
+    except Exception as error:  # a zip of XML can be broken in many ways
+        raise DataError(f"it is no Excel file (xlsx): {_short(error) or type(error).__name__}") from error
+    if len(sheets) > 1:
+        warnings.warn(f"of {len(sheets)} sheets the first, {sheets[0].title!r}, is read", stacklevel=2)
+    if not rows:
+        raise DataError("its first sheet is empty")
+    width = max(len(row) for row in rows)
+    cells = [[*row, *[None] * (width - len(row))] for row in rows]
+    kept = [j for j in range(width) if any(row[j] is not None for row in cells)]
+    names = [f"Unnamed: {j}" if cells[0][j] is None else str(cells[0][j]) for j in kept]
+    return pandas.DataFrame([[row[j] for j in kept] for row in cells[1:]], columns=names, dtype=object)
 
 
 def _filtered(frame: Any, where: dict[str, str]) -> Any:
