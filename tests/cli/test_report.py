@@ -4,17 +4,21 @@ import json
 import os
 import re
 import shutil
+from contextlib import redirect_stdout
 from html.parser import HTMLParser
+from io import StringIO
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from marginout.cli import main, modelfile
-from marginout.cli.demo import RATES, digits, models
+from marginout.cli.demo import CS, RATES, digits, models, tuned
 from marginout.report.charts import Line, deletion_figure
 from marginout.report.markup import VOID, Raw, table, tag
 from marginout.robustness import deletion_curve
 
+ROOT = Path(__file__).parents[2]
 NAMES = "demo", "stress", "stress-table", "compare"
 
 
@@ -41,7 +45,9 @@ def reports(files):
     )
     table = [str(files / "people.csv"), "--target", "bought", "--categorical", "city"]
     assert main(["compare", *table, "--folds", "2", "--out", out["compare"]]) == 0
-    assert main(["demo", "--out", out["demo"]]) == 0
+    with redirect_stdout(StringIO()) as told:
+        assert main(["demo", "--out", out["demo"]]) == 0
+    (files / "demo.txt").write_text(told.getvalue(), encoding="utf-8")
     return out
 
 
@@ -129,7 +135,7 @@ def shown_values(reader):
 
 def test_numbers_of_the_demo_are_those_of_the_curve(reports):
     X, X_test, y, y_test = digits()
-    model = models()["DropoutSVC"].fit(X, y)
+    model = tuned(models()["DropoutLogisticRegression"], X, y)
     curve = deletion_curve(model, X_test, y_test, RATES, 20, random_state=0)
     expected = [f"{100 * value:.1f} %" for value in curve.mean]
     _, reader = read(reports["demo"])
@@ -137,6 +143,29 @@ def test_numbers_of_the_demo_are_those_of_the_curve(reports):
     assert set(expected[::2]) <= set(reader.text)
     title = next(text for text in reader.text if text.startswith("Half of the pixels are dead"))
     assert f"{curve.mean[10]:.0%}" in title
+
+
+def test_the_demo_chooses_C_of_every_model_for_the_same_loss():
+    X, _, y, _ = digits()
+    for name, model in models().items():
+        half, whole = (tuned(model, X[:200], y[:200], rate) for rate in (0.5, 0.0))
+        assert half.C in CS
+        if not name.startswith("Dropout"):
+            assert half.C < whole.C
+
+
+def test_the_readme_says_what_the_demo_prints(reports, files):
+    told, readme, index = (
+        " ".join(Path(path).read_text(encoding="utf-8").split())
+        for path in (files / "demo.txt", ROOT / "README.md", ROOT / "docs" / "index.md")
+    )
+    half = r"errs on ([\d.]+) % of the digits, the best dropout model on ([\d.]+) %, that is (\d+) % less"
+    plain, ours, less = re.search(half, told).groups()
+    dear, paid = re.search(r"it errs more, ([\d.]+) against ([\d.]+) %", told).groups()
+    for page in readme, index:
+        assert f"the best plain model errs on {plain} % of the digits, the best of ours on {ours} %" in page
+        assert f"{less} % less; on whole images it errs on {dear} %" in page
+        assert f"a plain model chosen for whole images on {paid} %" in page
 
 
 def test_numbers_of_stress_are_those_of_the_curve(reports, files, run):
