@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from collections import deque
 from itertools import product
 
 import cvxpy as cp
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse as sp
 from sklearn.compose import ColumnTransformer
@@ -434,6 +436,23 @@ WRONG = [
     (lambda: GroupDropout([[0], []]), r"groups\[1\] is empty"),
     (lambda: GroupDropout(3), "must be one label per feature, or a list"),
     (lambda: GroupDropout([None, 1]).moments(2), "that of feature 0 is None"),
+    *(
+        (lambda groups=groups: GroupDropout(groups), "must be one label per feature, or a list.* of one type")
+        for groups in (
+            np.array(3),
+            np.zeros((2, 2)),
+            np.array([1, "a"], dtype=object),
+            [object(), object()],
+            [{"a": 0}, {"b": 1}],
+            {0, 1},
+            iter([0, 1]),
+            deque([[0], [1, 2]]),
+            pl.Series([[0, 1], [2]]),
+            pd.DataFrame({"a": [0, 1]}),
+        )
+    ),
+    (lambda: GroupDropout([[0, [1]], [2]]).moments(3), r"groups\[0\] names feature \[1\], which X does not"),
+    (lambda: GroupDropout({"a": None, "b": [0, 1]}).moments(2), r"groups\['a'\] names feature None"),
     (lambda: GroupDropout([0, 1], 1.0), r"rate must be a number in \[0, 1\), or one such number per group"),
     (lambda: GroupDropout([0, 1, 1], [0.1, 0.2, 0.3]), "rate=...\\) has 3 values but there are 2 groups"),
 ]

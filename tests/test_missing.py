@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
@@ -24,6 +26,7 @@ from marginout import (
     DropoutSVCCV,
     DropoutSVR,
     DropoutSVRCV,
+    ExplicitCorruptionClassifier,
     FeatureDeletionSVC,
     GridEdgeWarning,
     LatentDropoutLogisticRegression,
@@ -31,7 +34,9 @@ from marginout import (
     LatentDropoutSVR,
     MCFClassifier,
     MCFRegressor,
+    blocks,
     path,
+    robustness,
 )
 from marginout.noise import (
     BitSwap,
@@ -135,6 +140,66 @@ def test_survivors_are_rescaled_as_the_noise_implies(noise, wanted, dtype, stora
     assert model.decision_function(nothing) == pytest.approx(model.intercept_)
 
 
+def roomy(X, behind, column):
+    """CSR whose arrays go on behind the last entry: SciPy allows it, and some tools make such."""
+    X = sp.csr_array(X)
+    room = np.full(7, behind), np.full(7, column, X.indices.dtype)
+    X.data, X.indices = np.append(X.data, room[0]), np.append(X.indices, room[1])
+    assert len(X.data) > X.nnz
+    return X
+
+
+@pytest.mark.parametrize(("behind", "column"), [(nan, 0), (1e300, 99), (-1.0, -5)])
+@pytest.mark.parametrize("holes", [False, True])
+@pytest.mark.parametrize("estimator", ALL)
+@pytest.mark.filterwarnings("ignore::marginout.GridEdgeWarning")
+def test_what_lies_behind_the_last_entry_is_not_read(estimator, holes, behind, column):
+    X, y = data()
+    X, y = with_holes(X) if holes else X, (y == "yes") * 1.0
+    usual, model = small(estimator).fit(sparse(X), y), small(estimator).fit(roomy(X, behind, column), y)
+    np.testing.assert_array_equal(model.coef_, usual.coef_)
+    np.testing.assert_array_equal(model._scores(roomy(X, behind, column)), usual._scores(sparse(X)))
+    assert np.isfinite(model.coef_).all()
+    if not holes:
+        strict = clone(model).set_params(missing="error").fit(roomy(X, behind, column), y)
+        np.testing.assert_array_equal(strict.coef_, usual.coef_)
+
+
+def test_nor_by_other_parts_of_the_library():
+    X, y = data()
+    given, usual = roomy(X, nan, 99), sparse(X)
+    model = DropoutSVC().fit(X, y)
+    for kind in ("random", "worst"):
+        one, other = (
+            robustness.deletion_curve(model, Z, y, kind=kind, random_state=0).scores for Z in (given, usual)
+        )
+        np.testing.assert_array_equal(one, other)
+    one, other = (robustness.group_impact(model, Z, y, GROUPS).costs for Z in (given, usual))
+    np.testing.assert_array_equal(one, other)
+    for noise in (Dropout(0.5), Gaussian(0.1), GroupDropout(GROUPS, 0.3)):
+        one, other = (robustness.corrupt(Z, noise, random_state=0) for Z in (given, usual))
+        assert abs(one - other).max() == 0
+    copies = ExplicitCorruptionClassifier(LogisticRegression(), random_state=0)
+    np.testing.assert_array_equal(copies.fit(given, y).predict(given), copies.fit(usual, y).predict(usual))
+    assert from_missing(roomy(with_holes(X), nan, 99)) == from_missing(with_holes(X))
+
+
+@pytest.mark.parametrize("missing", ["error", "deleted"])
+@pytest.mark.parametrize("estimator", ALL)
+@pytest.mark.filterwarnings("ignore::marginout.GridEdgeWarning")
+def test_a_matrix_without_any_entry(estimator, missing):
+    """Nothing but the offset, as for dense zeros; searches try a model without noise as well."""
+    y = np.repeat([0.0, 1.0], [20, 40])
+    found = []
+    for X in (sp.csr_array((60, 6)), np.zeros((60, 6))):
+        model = small(estimator).set_params(missing=missing)
+        if hasattr(model, "noises"):
+            model.set_params(noises=[0.0, 0.3], cv=KFold(2, shuffle=True, random_state=0))
+        found.append(model.fit(X, y)._scores(X))
+    np.testing.assert_allclose(found[0], found[1], atol=1e-3)
+    assert np.ptp(found[0]) == 0
+
+
 def test_a_dead_bit_reads_zero():
     X, y = data()
     X = (X > 0.5) * 1.0
@@ -230,6 +295,8 @@ FRAMES = {
     "pandas": lambda X: pd.DataFrame(X),
     "pandas Float64": lambda X: pd.DataFrame(X).astype("Float64").mask(np.isnan(X)),
     "pandas objects": lambda X: pd.DataFrame(np.where(np.isnan(X), pd.NA, X.astype(object))),
+    "array of objects": lambda X: np.where(np.isnan(X), pd.NA, X.astype(object)),
+    "lists with pandas.NA": lambda X: np.where(np.isnan(X), pd.NA, X.astype(object)).tolist(),
     "polars null": lambda X: pl.DataFrame(X, schema=list("abcdef")).fill_nan(None),
     "polars NaN": lambda X: pl.DataFrame(X, schema=list("abcdef")),
     "lists": lambda X: [[None if value != value else value for value in row] for row in X.tolist()],
@@ -246,6 +313,47 @@ def test_nulls_of_data_frames(frame):
     np.testing.assert_array_equal(model.predict(frame(holes)), wanted.predict(holes))
     with pytest.raises(ValueError, match="missing='deleted'"):
         DropoutSVC().fit(frame(holes), y)
+
+
+@pytest.mark.parametrize("estimator", [e for e in ALL if e is not FeatureDeletionSVC])  # which has no noise
+@pytest.mark.filterwarnings("ignore::marginout.GridEdgeWarning")
+def test_predictions_delete_as_the_fit_did(estimator):
+    """Whatever the noise, or the noises of a search, are set to for a later fit."""
+    X, y = data()
+    y, holes = (y == "yes") * 1.0, with_holes(X)
+    first, later = Dropout([0.3, 0.3, 0, 0, 0.3, 0.3]), Deletion(0.3)
+    model = small(estimator)
+    searched = hasattr(model, "noises")
+    model.set_params(**{"noises": [first]} if searched else {"noise": first}).fit(holes, y)
+    before = model._scores(holes)
+    model.set_params(**{"noises": [later]} if searched else {"noise": later})
+    np.testing.assert_array_equal(model._scores(holes), before)
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(copy._scores(holes), before)
+    assert np.abs(model.fit(holes, y)._scores(holes) - before).max() > 1e-3
+
+
+@pytest.mark.parametrize("estimator", [DropoutSVC, DropoutLogisticRegression, DropoutSVR])
+def test_a_stream_deletes_as_it_learnt_last(estimator):
+    X, y = data()
+    y, holes = (y == "yes") * 1.0, with_holes(X)
+    classes = {} if estimator is DropoutSVR else {"classes": [0, 1]}
+    model = small(estimator, noise=0.3).partial_fit(holes, y, **classes)
+    before = model._scores(holes)
+    model.set_params(noise=Deletion(0.3))
+    np.testing.assert_array_equal(model._scores(holes), before)
+    model.partial_fit(holes[:1], y[:1])  # of which nothing is left: only the offset moves
+    np.testing.assert_allclose(
+        model._scores(holes) - model.intercept_, np.nan_to_num(holes) @ model.coef_.ravel()
+    )
+
+
+def test_blocks_delete_as_the_fit_did():
+    X, y = data()
+    holes = with_holes(X)
+    model = blocks.fit(DropoutSVC(noise=0.3, missing="deleted"), [(holes[:40], y[:40]), (holes[40:], y[40:])])
+    before = model.decision_function(holes)
+    np.testing.assert_array_equal(model.set_params(noise=Deletion(0.3)).decision_function(holes), before)
 
 
 def test_a_scaler_hands_nan_on():
@@ -333,6 +441,7 @@ def test_rates_of_a_sample():
         sparse(X),
         pd.DataFrame(X).astype("Float64").mask(np.isnan(X)),
         pl.DataFrame(X).fill_nan(None),
+        np.where(np.isnan(X), pd.NA, X.astype(object)),
     ):
         assert from_missing(other) == noise
 

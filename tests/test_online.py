@@ -298,7 +298,7 @@ def test_missing_entries():
     X, y = stream(2000)
     holes = np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)
     model = learn(DropoutSVC(missing="deleted"), holes, y)
-    assert gap(model, model._without_missing(holes), y) < 0.05
+    assert gap(model, model._without_missing(holes, model._noise()), y) < 0.05
     with pytest.raises(ValueError, match="missing='deleted'"):
         learn(DropoutSVC(), holes, y)
 

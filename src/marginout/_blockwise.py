@@ -103,8 +103,8 @@ def prepare(
     try:
         X, y = own._validated(X, y, y_numeric=not isinstance(model, DropoutClassifier))
         weights = block_weights(sample_weight, X)
-        X = check_features(own._without_missing(X), own._noise())
-        X = make_design(X, own._noise()).X
+        noise = own._noise()
+        X = make_design(check_features(own._without_missing(X, noise), noise), noise).X
         if isinstance(model, DropoutClassifier):
             check_classification_targets(y)
             labels, inverse = np.unique(y, return_inverse=True)

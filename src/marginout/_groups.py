@@ -26,14 +26,11 @@ def freeze_groups(groups: Any) -> Any:
     elif isinstance(groups, (list, tuple)) and any(_is_listed(group) for group in groups):
         frozen = tuple(_features(group) for group in groups)
     else:
-        _check_labels(groups)
-        frozen = np.array(groups)
-        frozen.flags.writeable = False
-        if frozen.ndim != 1:
-            frozen = ()
+        frozen = _labels(groups)
     if not len(frozen):
         raise ValueError(
-            f"groups={groups!r} must be one label per feature, or a list or dict of lists of features."
+            f"groups={groups!r} must be one label per feature, or a list or dict of lists of features. "
+            "Labels must be of one type that can be sorted, such as int or str."
         )
     for label, features in _named(frozen):
         if not features:
@@ -84,7 +81,7 @@ def resolve_groups(groups: Any, n_features: int, names: Iterable[Any] | None = N
 
 
 def _is_listed(group: Any) -> bool:
-    return isinstance(group, (set, frozenset)) or np.ndim(group) == 1
+    return isinstance(group, (list, tuple, set, frozenset)) or np.ndim(group) == 1
 
 
 def _features(group: Any) -> tuple[Any, ...]:
@@ -102,13 +99,20 @@ def _named(groups: Any) -> list[tuple[Any, tuple[Any, ...]]]:
     return list(groups.items() if isinstance(groups, dict) else enumerate(groups))
 
 
-def _check_labels(labels: Any) -> None:
-    """Refuse a label that is None or NaN, before NumPy makes a text of it."""
-    if isinstance(labels, str) or not isinstance(labels, Iterable):
-        return
-    for feature, label in enumerate(labels):
+def _labels(groups: Any) -> Any:
+    """The label of every feature, a read-only array; nothing where they are no list, or cannot be sorted."""
+    if isinstance(groups, str) or not isinstance(groups, Iterable) or getattr(groups, "ndim", 1) != 1:
+        return ()
+    for feature, label in enumerate(groups):  # before NumPy makes a text of None
         if label is None or type(label).__name__ == "NAType" or (isinstance(label, float) and label != label):
             raise ValueError(f"groups do not cover all features: that of feature {feature} is {label!r}.")
+    try:
+        labels = np.array(groups)
+        np.unique(labels)
+    except (TypeError, ValueError):
+        return ()
+    labels.flags.writeable = False
+    return labels if labels.ndim == 1 else ()
 
 
 def _by_label(labels: NDArray[Any], n_features: int) -> Groups:

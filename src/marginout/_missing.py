@@ -31,13 +31,6 @@ def has_missing(X: Any) -> bool:
         return bool(np.isnan(values.sum())) and bool(np.isnan(values).any())
 
 
-def without_nulls(X: Any) -> Any:
-    """X, with pandas' own nulls in columns of objects as NaN; scikit-learn knows all others."""
-    if hasattr(X, "iloc") and getattr(X, "ndim", 0) == 2 and any(kind == "object" for kind in X.dtypes):
-        return X.where(X.notna(), np.nan)
-    return X
-
-
 def delete_missing(X: Any, noise: Noise) -> Any:
     """Validated X, dense or CSR, with its NaN deleted: X itself where there are none."""
     if not has_missing(X):

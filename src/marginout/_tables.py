@@ -25,8 +25,32 @@ def are_texts(X: Any) -> bool:
     return bool(X.ndim == 1 and X.size and all(isinstance(text, str) for text in X[:100]))
 
 
+#: Of every object, whether it is one of pandas' own nulls, which NumPy cannot read as numbers.
+_are_nulls = np.frompyfunc(lambda value: type(value).__name__ in ("NAType", "NaTType"), 1, 1)
+
+
+def tidy(X: Any) -> Any:
+    """X as scikit-learn can check it: pandas' nulls among objects as NaN, CSR that ends with its last entry.
+
+    SciPy lets `data` and `indices` be longer than ``indptr[-1]``: what lies behind may be anything.
+    """
+    if sp.issparse(X):
+        if X.format == "csr" and max(len(X.data), len(X.indices)) > X.nnz:
+            return type(X)((X.data[: X.nnz], X.indices[: X.nnz], X.indptr), shape=X.shape)
+        return X
+    if hasattr(X, "iloc"):
+        objects = getattr(X, "ndim", 0) == 2 and any(kind == "object" for kind in X.dtypes)
+        return X.where(X.notna(), np.nan) if objects else X
+    values = np.asarray(X, dtype=object) if isinstance(X, (list, tuple)) else X
+    if not isinstance(values, np.ndarray) or values.dtype != object:
+        return X
+    nulls = np.asarray(_are_nulls(values), dtype=bool)
+    return np.where(nulls, np.nan, values) if nulls.any() else X
+
+
 def numbers_in(X: Any) -> Any:
     """The numbers in X: CSR, or a dense array."""
+    X = tidy(X)
     if sp.issparse(X):
         X = X.tocsr()
         if not X.has_canonical_format:  # an entry stored in parts would die in parts

@@ -282,7 +282,8 @@ class _Solver:
             lighter, last = self._before
             beta = np.where(np.abs(last) > 0.999 * lighter, np.sign(last) * weights, last)
         small = newton.suits(objective)
-        sweeps = max(SWEEPS, SWEPT // objective.design.nnz) if small else self._problem.max_iter
+        each = max(objective.design.nnz, objective.design.n)  # an example without entries takes time too
+        sweeps = max(SWEEPS, SWEPT // each) if small else self._problem.max_iter
         result = dual.solve(objective, W, b, max_iter=sweeps, beta=beta, **self._options)
         self._before = weights, beta
         if small:  # features of very different size, probably, where it is late

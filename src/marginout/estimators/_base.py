@@ -17,8 +17,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from marginout._design import linear_scores, make_design
 from marginout._missing import OPTIONS as MISSING
-from marginout._missing import delete_missing, without_nulls
+from marginout._missing import delete_missing
 from marginout._objective import Objective
+from marginout._tables import tidy
 from marginout._validation import (
     check_count,
     check_features,
@@ -46,6 +47,8 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
     intercept_: Array
     #: For models that have no such parameter.
     missing = "error"
+    #: What the weights were trained under; None in models whose weights were put together by hand.
+    _fitted_noise: Noise | None = None
 
     @abstractmethod
     def _loss(self, Y: Array) -> Loss:
@@ -64,7 +67,7 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         C = check_real("C", self.C, above=0)
         fit_intercept = check_flag("fit_intercept", self.fit_intercept)
         self._shift(noise, X.shape[1], fit_intercept)
-        X = check_features(self._without_missing(X), noise)
+        X = check_features(self._without_missing(X, noise), noise)
         objective = self._objective(X, noise, Y, C * weights, fit_intercept)
         self._run(objective, (X.shape[1], Y.shape[1]), {"X": X, "y": y}, known, start)
 
@@ -89,7 +92,8 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         verbose = check_count("verbose", self.verbose, 0)
         check_flag("warm_start", self.warm_start)
         solve = self._solver(objective)
-        shift = self._shift(self._noise(), shape[0], self.fit_intercept)
+        noise = self._noise()
+        shift = self._shift(noise, shape[0], self.fit_intercept)
         task = FitTask(self, max_iter * shape[1], **data)
 
         def attributes(W: Array, b: Array) -> dict[str, Any]:
@@ -108,6 +112,7 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         for name, value in attributes(result.W, result.b).items():
             setattr(self, name, value)
         self.__dict__.pop("_stream", None)  # of `partial_fit`: this is another model
+        self._fitted_noise = noise
         self.n_iter_ = result.n_iter
         self.objective_ = float(result.value.sum())
         self.optimality_gap_ = float(result.gap.sum())
@@ -151,7 +156,7 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         """Put the fitted attributes back as they were if anything, Ctrl-C included, breaks the fit."""
 
         def fitted() -> dict[str, Any]:
-            private = "_stream", "_centre"
+            private = "_stream", "_centre", "_fitted_noise"
             return {name: v for name, v in vars(self).items() if name.endswith("_") or name in private}
 
         before = fitted()
@@ -174,7 +179,7 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         try:
             return validate_data(
                 self,
-                without_nulls(X),
+                tidy(X),
                 y,
                 accept_sparse="csr",
                 dtype=[np.float64, np.float32],
@@ -189,13 +194,17 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
                 "that are dead; or fill them in, for instance with sklearn.impute.SimpleImputer."
             ) from None
 
-    def _without_missing(self, X: Any) -> Any:
-        """Validated X with its NaN deleted."""
-        return delete_missing(X, self._noise()) if self.missing == "deleted" else X
+    def _without_missing(self, X: Any, noise: Noise) -> Any:
+        """Validated X with its NaN deleted, as the noise has it."""
+        return delete_missing(X, noise) if self.missing == "deleted" else X
+
+    def _checked(self, X: Any) -> Any:
+        """X to predict for, validated, its NaN deleted as in the fit, whatever `noise` was set to since."""
+        check_is_fitted(self)
+        return self._without_missing(self._validated(X, reset=False), self._fitted_noise or self._noise())
 
     def _scores(self, X: Any) -> Array:
-        check_is_fitted(self)
-        X = self._without_missing(self._validated(X, reset=False))
+        X = self._checked(X)
         scores = linear_scores(X, np.atleast_2d(self.coef_).T) + self.intercept_
         return np.asarray(scores[:, 0] if scores.shape[1] == 1 else scores)
 

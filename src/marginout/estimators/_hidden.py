@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from marginout._activations import ACTIVATIONS
 from marginout._design import linear_scores, make_design
@@ -82,14 +81,15 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         Sets: known, hidden_coef_, hidden_intercept_, coef_, intercept_, n_iter_, objective_,
         objective_history_, all of them at the end.
         """
-        X, Y, weights = merge_examples(self._without_missing(X), Y, weights)
+        noise = self._noise()
+        X, Y, weights = merge_examples(self._without_missing(X, noise), Y, weights)
         tol, max_iter = check_real("tol", self.tol, above=0), check_count("max_iter", self.max_iter, 1)
         verbose = check_count("verbose", self.verbose, 0)
         solver = check_option("solver", self.solver, ["auto", *SOLVERS])
         solve = SOLVERS["joint" if solver == "auto" else solver]
         objectives = self._objectives(X, Y, weights)
         # What the noise adds to every example's mean is part of the solvers' hidden offsets.
-        shift = self._shift(self._noise(), X.shape[1], self.fit_intercept)
+        shift = self._shift(noise, X.shape[1], self.fit_intercept)
         starts = self._starts(objectives, start, shift)
         task = FitTask(self, max_iter * len(objectives) * len(starts), X, y)
         nets = list(starts[0])
@@ -117,6 +117,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         fitted = attributes()
         for name, value in fitted.items():
             setattr(self, name, value)
+        self._fitted_noise = noise
         self.n_iter_ = max(max(1, len(result.history)) for result in results)
         self.objective_ = float(sum(result.value for result in results))
         self.objective_history_ = _total_history(results)
@@ -211,10 +212,6 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         for i in range(0, X.shape[0], size):
             rows = slice(i, min(i + size, X.shape[0]))
             yield rows, activation(linear_scores(X[rows], alpha) + self.hidden_intercept_)
-
-    def _checked(self, X: Any) -> Any:
-        check_is_fitted(self)
-        return self._without_missing(self._validated(X, reset=False))
 
     def _scores(self, X: Any) -> Array:
         X = self._checked(X)

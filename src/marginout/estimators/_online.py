@@ -52,7 +52,7 @@ class Online(DropoutLinearModel):
         fit_intercept = check_flag("fit_intercept", self.fit_intercept)
         d, K = X.shape[1], Y.shape[1]
         shift = self._shift(noise, d, fit_intercept)
-        X = check_features(self._without_missing(X), noise)
+        X = check_features(self._without_missing(X, noise), noise)
         loss = self._loss(Y)
         stream = self._stream
         if stream is None:
@@ -67,6 +67,7 @@ class Online(DropoutLinearModel):
             for name in "objective_", "optimality_gap_", "objective_history_":
                 self.__dict__.pop(name, None)  # of a fit before
             self._stream = stream
+        self._fitted_noise = noise
         features, W, b = stream.solution(X, C)
         coef = np.atleast_2d(self.coef_)
         coef[:, features] = W.T

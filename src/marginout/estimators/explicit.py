@@ -30,6 +30,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from marginout._tables import tidy
 from marginout._validation import (
     check_count,
     check_features,
@@ -213,7 +214,7 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
 
     def _ask(self, method: str, X: Any) -> NDArray[Any]:
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = validate_data(self, tidy(X), accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return np.asarray(getattr(self.estimator_, method)(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -272,7 +273,7 @@ class ExplicitCorruptionClassifier(ClassifierMixin, _ExplicitCorruption):  # typ
     """
 
     def _validate(self, X: Any, y: Any) -> tuple[Any, Any]:
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X, y = validate_data(self, tidy(X), y, accept_sparse="csr", dtype=[np.float64, np.float32])
         check_classification_targets(y)
         return X, y
 
@@ -365,7 +366,7 @@ class ExplicitCorruptionRegressor(RegressorMixin, _ExplicitCorruption):  # type:
 
     def _validate(self, X: Any, y: Any) -> tuple[Any, Any]:
         kinds = [np.float64, np.float32]
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=kinds, y_numeric=True)
+        X, y = validate_data(self, tidy(X), y, accept_sparse="csr", dtype=kinds, y_numeric=True)
         return X, y
 
     def _suits(self, estimator: Any) -> bool:

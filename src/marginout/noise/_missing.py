@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from marginout._groups import resolve_groups
+from marginout._tables import tidy
 from marginout.noise._base import Array, Noise
 from marginout.noise._features import Dropout
 from marginout.noise._groups import GroupDropout
@@ -60,6 +61,7 @@ def from_missing(X: Any, groups: Any = None) -> Noise:
 
 def _missing_counts(X: Any) -> tuple[int, Array]:
     """The number of rows, and in how many of them each feature is missing."""
+    X = tidy(X)
     dead: Any
     if sp.issparse(X):
         X = X.tocsr(copy=True)
