@@ -1,5 +1,6 @@
 # make demo    train on data inside scikit-learn, show what happens when features die, and write a report
 # make test    run the tests
+# make test-oldest   run them with the lowest versions that pyproject.toml admits, in .venv-oldest
 # make bench   compare with peers (needs MARGINOUT_DATA for the real data sets)
 # make lint    ruff and mypy
 # make docs    build the documentation in docs/_build/html; warnings are errors
@@ -9,16 +10,22 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+OLDEST := .venv-oldest
+# What a build of the documentation leaves behind
+PAGES := docs/_build docs/api/generated docs/gallery
 SOURCES := $(shell find src -name '*.py' -o -name '*.py[xi]' -o -name '*.pxi' -o -name '*.h' -o -name 'meson.build' -o -name '*.css' -o -name '*.js') meson.build pyproject.toml
 REPRODUCTION ?= run all --quick
 
-.PHONY: demo test bench lint docs reproduction clean
+.PHONY: demo test test-oldest bench lint docs reproduction clean
 
 demo: $(VENV)/.installed
 	$(BIN)/marginout demo --out marginout-demo.html
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n 2
+
+test-oldest: $(OLDEST)/.test
+	$(OLDEST)/bin/python -m pytest -n 2
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks $(BENCH)
@@ -28,7 +35,9 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# From nothing each time: a page left by a build that failed, or of a name that is gone, would be an error.
 docs: $(VENV)/.docs
+	rm -rf $(PAGES)
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -q -b doctest docs docs/_build/doctest
 	@echo "docs/_build/html/index.html"
@@ -37,7 +46,7 @@ reproduction: $(VENV)/.reproduction
 	$(BIN)/python -m reproduction $(REPRODUCTION)
 
 clean:
-	rm -rf $(VENV) build docs/_build docs/api/generated docs/gallery marginout-demo.html
+	rm -rf $(VENV) $(OLDEST) build $(PAGES) marginout-demo.html
 
 $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
@@ -57,6 +66,15 @@ $(VENV)/.installed: $(VENV)/.created $(SOURCES)
 # What is installed already is not built again: these only add what an extra needs.
 $(VENV)/.test: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet 'marginout[test]'
+	@touch $@
+
+# The build's own requirements are the lowest too, so they lie in the environment and not in one of pip's.
+$(OLDEST)/.test: .ci/oldest.py $(SOURCES)
+	$(PYTHON) -m venv --clear $(OLDEST)
+	$(PYTHON) .ci/oldest.py > $(OLDEST)/constraints.txt
+	$(OLDEST)/bin/python -m pip install --quiet -c $(OLDEST)/constraints.txt meson-python cython ninja
+	PATH="$(abspath $(OLDEST))/bin:$$PATH" $(OLDEST)/bin/python -m pip install --quiet --no-build-isolation \
+	  -c $(OLDEST)/constraints.txt '.[test]'
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.installed
