@@ -1,4 +1,4 @@
-"""Print the lowest version of every package that pyproject.toml admits, as constraints for pip: ``make test-oldest``."""
+"""Print the lowest versions that pyproject.toml admits, as constraints for pip: ``make test-oldest``."""
 
 import re
 import tomllib
@@ -10,7 +10,7 @@ REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(\[(?P<extras>[\w,]+)\])?(>=(?P<lowe
 def lowest(pyproject: Path) -> dict[str, str]:
     """Lowest version of each package in dependencies, extras and build requirements.
 
-    A requirement has one form, ``name[extras]>=version``, and a package has one minimum: anything else is an error.
+    Requirements have one form, ``name[extras]>=version``, and a package one minimum; else this is an error.
     """
     settings = tomllib.loads(pyproject.read_text(encoding="utf-8"))
     project = settings["project"]

@@ -29,7 +29,8 @@ def never():
 def problem(n=300, d=80, K=8, dtype=np.float64, margin=1.0, fit_intercept=True, seed=0):
     """K problems with rates, weights and left-out rows of their own."""
     rng = np.random.default_rng(seed)
-    X = sp.random_array((n, d), density=0.2, format="csr", rng=rng, data_sampler=rng.exponential)
+    places = np.unravel_index(rng.choice(n * d, size=n * d // 5, replace=False), (n, d), order="F")
+    X = sp.csr_array((rng.exponential(size=n * d // 5), places), shape=(n, d))
     X = X.astype(dtype)
     X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
     scores = X @ rng.normal(size=(d, K)) + rng.normal(size=(n, K))

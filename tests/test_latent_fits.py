@@ -571,7 +571,9 @@ def test_memory_does_not_grow_with_examples_times_features_times_units():
 
 
 def test_sparse_data_are_never_made_dense():
-    X = sp.random_array((2000, 100_000), density=1e-4, format="csr", rng=np.random.default_rng(0))
+    rng = np.random.default_rng(0)
+    places = rng.integers(2000, size=20_000), rng.integers(100_000, size=20_000)
+    X = sp.csr_array((rng.random(20_000), places), shape=(2000, 100_000))
     y = np.arange(2000) % 2
     tracemalloc.start()
     quiet(LatentDropoutSVC(2, random_state=0, max_iter=2), X, y)

@@ -29,11 +29,10 @@ from .problems import (
 def large(estimator, sparse: bool):
     """Data that two threads do share: more than one block, and more than 200,000 multiplications."""
     rng = np.random.default_rng(6)
-    X = (
-        rng.normal(size=(4000, 100))
-        if not sparse
-        else sp.random_array((4000, 500), density=0.1, rng=rng, format="csr")
-    )
+    if sparse:
+        X = sp.csr_array(rng.random((4000, 500)) * (rng.random((4000, 500)) < 0.1))
+    else:
+        X = rng.normal(size=(4000, 100))
     f = X @ rng.normal(size=X.shape[1]) + rng.normal(size=4000)
     return X, (np.digitize(f, np.quantile(f, [0.3, 0.6])) if is_classifier(estimator()) else f)
 

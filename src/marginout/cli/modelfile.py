@@ -1,13 +1,15 @@
 """Model files: a pipeline stored by skops, and what is known about it, in one zip.
 
-Nothing in a file runs when it is loaded: skops rebuilds objects of the types in TRUSTED and
-of those it knows to be safe, and refuses all others. A pickle is refused.
+Nothing in a file runs when it is loaded. The file is a tree of nodes, each with a kind, which says how an
+object is made, and a type. Before skops sees it, every node must be of a kind and a type that `NODES` lists
+together; skops then checks the types once more. A pickle is refused.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 import warnings
 import zipfile
@@ -24,8 +26,38 @@ from marginout.skops import trusted_types
 FORMAT = 2
 DESCRIPTION = "marginout.json"
 
-#: The types that a model file may hold beyond those that skops trusts; the dtype is SimpleImputer's.
-TRUSTED = [*trusted_types(), "marginout.cli.convert.ColumnConverter", "numpy.dtype"]
+#: The types that `prepare` puts into a pipeline before the model, by the name that skops gives them.
+PREPARATION = [
+    "marginout.cli.convert.ColumnConverter",
+    "sklearn.compose._column_transformer.ColumnTransformer",
+    "sklearn.feature_extraction.text.TfidfTransformer",
+    "sklearn.feature_extraction.text.TfidfVectorizer",
+    "sklearn.impute._base.SimpleImputer",
+    "sklearn.pipeline.Pipeline",
+    "sklearn.preprocessing._data.MaxAbsScaler",
+    "sklearn.preprocessing._data.StandardScaler",
+    "sklearn.preprocessing._encoders.OneHotEncoder",
+]
+SCALARS = ["numpy.bool", "numpy.float32", "numpy.float64", "numpy.int32", "numpy.int64", "numpy.str_"]
+#: The kinds of nodes that a model file may hold, and the types that each may make. Kinds that look up a
+#: function, bind a method or call what they find (FunctionNode, MethodNode, PartialNode, ...) are not here.
+NODES = {
+    "ObjectNode": [*trusted_types(), *PREPARATION],  # made without __init__, then given its attributes
+    "ConstructorFromReduceNode": [name for name in trusted_types() if name.startswith("marginout.noise.")],
+    "JsonNode": ["builtins.str"],  # any value that JSON has
+    "DictNode": ["builtins.dict"],
+    "ListNode": ["builtins.list"],
+    "TupleNode": ["builtins.tuple"],
+    "SliceNode": ["builtins.slice"],
+    "TypeNode": ["builtins.str", "builtins.int", "builtins.float", "builtins.bool", *SCALARS],
+    "NdArrayNode": ["numpy.ndarray", *SCALARS],
+    "MaskedArrayNode": ["numpy.ma.MaskedArray"],
+    "DTypeNode": ["numpy.dtype"],
+}
+TRUSTED = sorted(set().union(*NODES.values()))
+#: Bytes that a file may always unpack to, and how many times its own length beyond that. Vocabularies of
+#: half a million words unpack to 20 to 30 times their length; deflate can reach 1,032.
+ROOM, RATIO = 2**30, 200
 
 
 @dataclass
@@ -99,15 +131,10 @@ def save(path: str, pipeline: Any, about: dict[str, Any]) -> None:
 def load(path: str) -> Model:
     """Read a model file; see the module about what is refused."""
     content = _content(path)
-    about = _description(content, path)
+    about, nodes = _parse(content, path)
     _check_version(about, path)
+    _check_nodes(nodes, path)
     io_ = require_skops()
-    try:
-        unknown = sorted(set(io_.get_untrusted_types(data=content)) - set(TRUSTED))
-    except Exception as error:  # a broken zip can break skops anywhere
-        raise ModelError(f"{path}: the file is broken ({type(error).__name__}): fit it again") from error
-    if unknown:
-        raise ModelError(f"{path}: it holds types that are not trusted ({', '.join(unknown[:3])}): refused")
     try:
         model = Model(io_.loads(content, trusted=TRUSTED), about)
         model.estimator.n_features_in_, model.columns, model.task, model.classes, model.names()
@@ -130,10 +157,18 @@ def _content(path: str) -> bytes:
     return content
 
 
-def _description(content: bytes, path: str) -> dict[str, Any]:
+def _parse(content: bytes, path: str) -> tuple[dict[str, Any], Any]:
+    """The description and the tree of nodes. Refuses a zip bomb, and parts in other folders."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            about = json.loads(archive.read(DESCRIPTION))
+            names, size = archive.namelist(), sum(entry.file_size for entry in archive.infolist())
+            if size > max(ROOM, RATIO * len(content)):
+                raise ModelError(f"{path}: {len(content):,} bytes would unpack to {size:,}: refused")
+            if len(set(names)) < len(names) or not all(re.fullmatch(r"[\w-][\w.-]*", name) for name in names):
+                raise ModelError(f"{path}: its parts have names that no model of marginout has: refused")
+            about, nodes = json.loads(archive.read(DESCRIPTION)), json.loads(archive.read("schema.json"))
+    except ModelError:
+        raise
     except KeyError as error:
         raise ModelError(
             f"{path}: no model of marginout fit, though a zip file: fit it with marginout"
@@ -144,7 +179,24 @@ def _description(content: bytes, path: str) -> dict[str, Any]:
         ) from error
     if not isinstance(about, dict) or not isinstance(about.get("versions"), dict):
         raise ModelError(f"{path}: its description is broken: fit it again")
-    return about
+    return about, nodes
+
+
+def _check_nodes(nodes: Any, path: str) -> None:
+    """Refuse a kind of node or a type that NODES does not list, wherever it stands."""
+    waiting = [nodes]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, list):
+            waiting.extend(node)
+        elif isinstance(node, dict):
+            waiting.extend(node.values())
+            kind = node.get("__loader__")
+            # A word of a vocabulary may be "__loader__" too; its value is a node, and a kind is a string.
+            if isinstance(kind, str):
+                name = f"{node.get('__module__')}.{node.get('__class__')}"
+                if name not in NODES.get(kind, ()):
+                    raise ModelError(f"{path}: it holds {name} as {kind}, which is not trusted: refused")
 
 
 def _check_version(about: dict[str, Any], path: str) -> None:
