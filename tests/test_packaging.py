@@ -19,6 +19,7 @@ GIVEN = {
     *sys.stdlib_module_names,
     "joblib",
     "threadpoolctl",
+    "docutils",
     "marginout",
     "tests",
     "benchmarks",
