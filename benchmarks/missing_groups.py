@@ -1,10 +1,11 @@
 """Whole measurements are missing at prediction time: `python -m benchmarks.missing_groups`.
 
 scikit-learn's breast cancer data have ten measurements of a cell nucleus, each as its mean, its standard
-error and its worst value: three columns that are lost together. Models are fitted to complete data. Every
-test example then loses 1, 2, 3 or 5 of its ten measurements, drawn at random, as NaN. All parameters are
-chosen on the training data alone, by five folds whose held-out examples lose as many measurements; the
-errors are means over a repeated five-fold cross-validation.
+error and its worst value: three columns that are lost together. Models are fitted to complete data, those
+that need holes to learn from to copies of it that lost as many measurements. Every test example then loses
+1, 2, 3 or 5 of its ten measurements, drawn at random, as NaN. Parameters that are chosen are chosen on the
+training data alone, by five folds whose held-out examples lose as many measurements. The results are the
+errors of a repeated five-fold cross-validation, one line for every fold.
 """
 
 from __future__ import annotations
@@ -12,26 +13,35 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.impute import SimpleImputer
+from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, RepeatedStratifiedKFold, StratifiedKFold
-from sklearn.pipeline import make_pipeline
+from sklearn.model_selection import (
+    GridSearchCV,
+    RepeatedStratifiedKFold,
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+)
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
+from benchmarks.report import RESULTS, write_lines
 from marginout import DropoutLogisticRegressionCV, DropoutSVCCV, GridEdgeWarning
 from marginout.noise import GroupDeletion, GroupDropout
 
 LOST = 1, 2, 3, 5
 MASKS = 5
+COPIES = 10
 #: Columns 0 to 9 are the means of the ten measurements, 10 to 19 the errors, 20 to 29 the worst values.
 MEASUREMENT = np.arange(30) % 10
 CS = [0.001, 0.01, 0.1, 1.0, 10.0]
@@ -44,29 +54,46 @@ def lose(X: Any, count: int, seed: int) -> Any:
     return np.where((order < count)[:, MEASUREMENT], np.nan, X)
 
 
+def error(model: Any, X: Any, y: Any) -> float:
+    """The share of wrong predictions on X as it is given.
+
+    Not `model.score`: a search scores by its own scorer, and that of this page would take measurements
+    away a second time.
+    """
+    return float(np.mean(model.predict(X) != y))
+
+
 def after_loss(count: int) -> Callable[..., float]:
-    """A scorer: accuracy on data that lose `count` measurements."""
+    """A scorer for the folds of a search, whose examples are complete: accuracy once they lose `count`."""
 
     def score(model: Any, X: Any, y: Any) -> float:
-        return float(np.mean([model.score(lose(X, count, seed), y) for seed in range(MASKS)]))
+        return 1 - float(np.mean([error(model, lose(X, count, seed), y) for seed in range(MASKS)]))
 
     return score
 
 
+def copies(X: Any, y: Any, count: int) -> tuple[Any, Any]:
+    """Ten copies of the training data that have lost as many measurements."""
+    return np.vstack([lose(X, count, seed) for seed in range(COPIES)]), np.tile(y, COPIES)
+
+
 def candidates(count: int) -> dict[str, Any]:
-    """Models that choose their parameters for a loss of `count` measurements."""
+    """Models that are fitted to complete data, and choose for a loss of `count` measurements."""
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
     noises = [kind(MEASUREMENT, rate) for kind in (GroupDropout, GroupDeletion) for rate in RATES]
     ours = {"cv": folds, "scoring": after_loss(count), "missing": "deleted"}
 
-    def imputed(model: Any, name: str) -> Any:
-        pipeline = make_pipeline(SimpleImputer(), StandardScaler(), model)
-        return GridSearchCV(pipeline, {f"{name}__C": CS}, scoring=after_loss(count), cv=folds)
+    def imputed(imputer: Any, model: Any) -> Any:
+        pipeline = Pipeline([("scale", StandardScaler()), ("impute", imputer), ("model", model)])
+        return GridSearchCV(pipeline, {"model__C": CS}, scoring=after_loss(count), cv=folds)
 
+    logistic = LogisticRegression(max_iter=1000)
     return {
-        "LinearSVC, mean imputation": imputed(LinearSVC(), "linearsvc"),
-        "LogisticRegression, mean imputation": imputed(
-            LogisticRegression(max_iter=1000), "logisticregression"
+        "LinearSVC, mean imputation": imputed(SimpleImputer(), LinearSVC()),
+        "LogisticRegression, mean imputation": imputed(SimpleImputer(), logistic),
+        "LogisticRegression, KNNImputer": imputed(KNNImputer(), logistic),
+        "LogisticRegression, KNNImputer, nothing chosen": make_pipeline(
+            StandardScaler(), KNNImputer(), LogisticRegression()
         ),
         "DropoutSVCCV, no noise": make_pipeline(StandardScaler(), DropoutSVCCV(CS, [0.0], **ours)),
         "DropoutSVCCV, group noise": make_pipeline(StandardScaler(), DropoutSVCCV(CS, noises, **ours)),
@@ -76,36 +103,55 @@ def candidates(count: int) -> dict[str, Any]:
     }
 
 
-def run(repeats: int) -> dict[tuple[str, int], list[float]]:
-    """Errors of every model and loss, one per fold."""
+def fitted(X: Any, y: Any, count: int, whole: dict[str, Any]) -> dict[str, Any]:
+    """All models for a loss of `count` measurements; those in `whole` know nothing of the loss."""
+    damaged, labels = copies(X, y, count)
+    # On complete data an IterativeImputer learns nothing but means: it is given one copy with holes.
+    iterative = make_pipeline(StandardScaler(), IterativeImputer(random_state=0), LogisticRegression())
+    return {
+        **whole,
+        "HistGradientBoosting, ten copies with losses": HistGradientBoostingClassifier(random_state=0).fit(
+            damaged, labels
+        ),
+        "LogisticRegression, IterativeImputer, nothing chosen": iterative.fit(lose(X, count, 0), y),
+        **{name: model.fit(X, y) for name, model in candidates(count).items()},
+    }
+
+
+def run(splits: Any, lost: Sequence[int] = LOST) -> list[dict[str, Any]]:
+    """Errors of every model and loss, one line per fold."""
     X, y = load_breast_cancer(return_X_y=True)
-    errors: dict[tuple[str, int], list[float]] = {}
-    splits = RepeatedStratifiedKFold(n_splits=5, n_repeats=repeats, random_state=0)
+    lines = []
     for fold, (train, test) in enumerate(splits.split(X, y)):
         with threadpool_limits(1):  # more threads only wait for each other on data this small
             trees = HistGradientBoostingClassifier(random_state=0).fit(X[train], y[train])
-        for count in LOST:
-            models = {name: model.fit(X[train], y[train]) for name, model in candidates(count).items()}
-            for name, fitted in {"HistGradientBoosting": trees, **models}.items():
-                scores = [fitted.score(lose(X[test], count, 1000 * fold + i), y[test]) for i in range(MASKS)]
-                errors.setdefault((name, count), []).append(1 - float(np.mean(scores)))
-    return errors
+            for count in lost:
+                models = fitted(X[train], y[train], count, {"HistGradientBoosting, complete data": trees})
+                damaged = [lose(X[test], count, 1000 * fold + mask) for mask in range(MASKS)]
+                for name, model in models.items():
+                    mean = float(np.mean([error(model, each, y[test]) for each in damaged]))
+                    lines.append({"model": name, "lost": count, "fold": fold, "test_error": round(mean, 6)})
+    return lines
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=2)
-    repeats = parser.parse_args().repeats
+    parser.add_argument("--repeats", type=int, default=2, help="of the five folds")
+    parser.add_argument("--quick", action="store_true", help="one split, one loss: does it run?")
+    parser.add_argument("--csv", type=Path, default=RESULTS, help="folder of the results")
+    options = parser.parse_args(arguments)
     warnings.simplefilter("ignore", ConvergenceWarning)
     warnings.simplefilter("ignore", GridEdgeWarning)
     start = time.perf_counter()
-    errors = run(repeats)
-    print("| test error, % | " + " | ".join(f"{count} of 10 lost" for count in LOST) + " |")
-    print("|---|" + "---:|" * len(LOST))
-    for name in dict.fromkeys(name for name, _ in errors):
-        cells = [f"{100 * np.mean(errors[name, count]):.2f}" for count in LOST]
-        print(f"| {name} | " + " | ".join(cells) + " |")
-    print(f"{repeats} x 5 folds, {MASKS} masks each; {time.perf_counter() - start:.0f} s")
+    if options.quick:
+        lines = run(StratifiedShuffleSplit(n_splits=1, train_size=100, test_size=100, random_state=0), [5])
+    else:
+        lines = run(RepeatedStratifiedKFold(n_splits=5, n_repeats=options.repeats, random_state=0))
+    write_lines(lines, "missing_groups", options.csv)
+    for model, count in dict.fromkeys((line["model"], line["lost"]) for line in lines):
+        errors = [line["test_error"] for line in lines if (line["model"], line["lost"]) == (model, count)]
+        print(f"{model:56}{count} lost {100 * np.mean(errors):6.2f} %")
+    print(f"{MASKS} masks for every fold; {time.perf_counter() - start:.0f} s")
 
 
 if __name__ == "__main__":

@@ -1,76 +1,215 @@
 """Half of the pixels, or three quarters, vanish after training: `python -m benchmarks.mnist_deletion`.
 
 The first 10,000 training digits and all test digits of MNIST, from the folder in MARGINOUT_DATA. For
-each deletion rate, every model's parameters are chosen on the last 2,000 of the training digits with as
-many pixels deleted; the model is then fitted to all 10,000 and tested, as it is, on the test digits.
+each deletion rate, everything is chosen on the last 2,000 of the training digits with as many pixels
+deleted, and from the same choices for every model: with an offset or without, survivors as they are or
+rescaled by 1/(1 − rate), one-vs-rest SVMs with balanced classes or not, and C from a grid of half decades
+that goes on where its outermost value is best. The model is then fitted to all 10,000 and tested, as it is,
+on the test digits.
 """
 
 from __future__ import annotations
 
-import time
+import argparse
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from benchmarks import problems
-from benchmarks.report import RESULTS, Report, Row, write
+from benchmarks.problems import Problem
+from benchmarks.report import RESULTS, write_lines
 from marginout import DropoutSVC, FeatureDeletionSVC, MCFClassifier
-from marginout.noise import Deletion
-from marginout.robustness import deletion_curve
+from marginout.noise import Deletion, Dropout
+from marginout.robustness import corrupt
 
 RATES = 0.5, 0.75
-TRAIN, HELD_OUT, MASKS = 10_000, 2_000, 5
+TRAIN = 10_000
+#: What is done to the survivors of a test digit, as the noise that does it.
+EVENTS = {"as they are": Deletion, "rescaled": Dropout}
+#: Models that know nothing of deletions. Ours are compared with the best of them on the held-out digits.
+PLAIN = "LinearSVC", "LogisticRegression"
+
+#: Damaged copies of the held-out digits and their classes, by rate and by what survivors become.
+HeldOut = dict[tuple[float, str], tuple[list[Any], Any]]
 
 
-def candidates() -> dict[str, list[Any]]:
-    """The models and the parameters they choose from."""
-    noises = [Deletion(rate) for rate in RATES]
-    ours = {"expectation": "gaussian", "class_weight": "balanced"}
+@dataclass(frozen=True)
+class Choice:
+    """A model, what is done to the survivors, its error on held-out digits, k of C = 10^(k/2), and whether
+    that is an end of the grid."""
+
+    model: Any
+    survivors: str
+    error: float
+    k: int
+    edge: bool = False
+
+    def words(self) -> str:
+        """What was chosen, in words."""
+        model = self.model
+        words = [f"C = {model.C:.2g}", "offset" if model.fit_intercept else "no offset"]
+        words += ["survivors rescaled"] * (self.survivors == "rescaled")
+        words += [repr(model.noise)] if "noise" in model.get_params() else []
+        words += [f"n_deletions={model.n_deletions}"] if hasattr(model, "n_deletions") else []
+        words += ["balanced"] if getattr(model, "class_weight", None) else []
+        return ", ".join(words)
+
+
+def candidates() -> dict[str, tuple[list[Any], int]]:
+    """The models without their C, and the least C of each grid in half decades: C = 10^(k/2)."""
+    noises = [kind(rate) for kind in EVENTS.values() for rate in RATES]
+    offsets, weights = (True, False), (None, "balanced")
     return {
-        "LinearSVC": [LinearSVC(C=C, dual=False) for C in (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 1.0)],
-        "FeatureDeletionSVC": [FeatureDeletionSVC(C=0.1, n_deletions=K, tol=1e-2) for K in (1, 5)],
-        "DropoutSVC": [DropoutSVC(C=C, noise=noise, **ours) for C in (0.01, 0.1) for noise in noises],
-        "MCFClassifier, quadratic": [
-            MCFClassifier("quadratic", C=C, noise=noise) for C in (0.1, 100.0) for noise in noises
-        ],
-        "MCFClassifier, logistic": [MCFClassifier(C=C, noise=noise) for C in (0.3, 3.0) for noise in noises],
+        "LinearSVC": (
+            [
+                LinearSVC(dual=False, fit_intercept=offset, class_weight=weight)
+                for offset, weight in product(offsets, weights)
+            ],
+            -8,
+        ),
+        "LogisticRegression": (
+            [LogisticRegression(fit_intercept=offset, max_iter=1000) for offset in offsets],
+            -6,
+        ),
+        "FeatureDeletionSVC": (
+            [
+                FeatureDeletionSVC(n_deletions=K, fit_intercept=offset, class_weight=weight, tol=1e-2)
+                for K, offset, weight in product((1, 5), offsets, weights)
+            ],
+            -8,
+        ),
+        "DropoutSVC": (
+            [
+                DropoutSVC(noise=noise, expectation="gaussian", fit_intercept=offset, class_weight=weight)
+                for noise, offset, weight in product(noises, offsets, weights)
+            ],
+            -6,
+        ),
+        "MCFClassifier, quadratic": (
+            [
+                MCFClassifier("quadratic", noise=noise, fit_intercept=offset)
+                for noise, offset in product(noises, offsets)
+            ],
+            -4,
+        ),
+        "MCFClassifier, logistic": (
+            [MCFClassifier(noise=noise, fit_intercept=offset) for noise, offset in product(noises, offsets)],
+            -2,
+        ),
     }
 
 
-def run() -> Iterator[tuple[str, float, float, float, Any]]:
-    """(model, rate, test error, its standard deviation over masks, chosen parameters)."""
-    mnist = problems.mnist()
-    X, y = mnist.X[:TRAIN], mnist.y[:TRAIN]
-    split = TRAIN - HELD_OUT
-    for name, models in candidates().items():
-        fitted = [clone(model).fit(X[:split], y[:split]) for model in models]
-        for rate in RATES:
-            held_out = [
-                deletion_curve(model, X[split:], y[split:], [rate], MASKS, random_state=0).mean[0]
-                for model in fitted
-            ]
-            best = models[max(range(len(models)), key=held_out.__getitem__)]
-            final = clone(best).fit(X, y)
-            curve = deletion_curve(final, mnist.X_test, mnist.y_test, [rate], MASKS, random_state=1)
-            yield name, rate, 1 - curve.mean[0], curve.std[0], best
+@dataclass(frozen=True)
+class Size:
+    """Held-out examples, masks, values of C in a grid, and by how many more it may grow at each end."""
+
+    held_out: int = 2_000
+    masks: int = 5
+    values: int = 7
+    more: int = 4
 
 
-def main() -> None:
+def damaged(X: Any, rate: float, survivors: str, masks: int, seed: int) -> list[Any]:
+    """X with pixels deleted, once for each mask; the masks do not depend on what survivors become."""
+    event = EVENTS[survivors](rate)
+    return [corrupt(X, event, np.random.default_rng((seed, mask))) for mask in range(masks)]
+
+
+def wrong(model: Any, copies: list[Any], y: Any) -> NDArray[np.float64]:
+    """For every example the share of its damaged copies that are predicted wrongly."""
+    return np.asarray(np.mean([model.predict(X) != y for X in copies], axis=0))
+
+
+def search(models: list[Any], least: int, X: Any, y: Any, held_out: HeldOut, size: Size) -> list[Choice]:
+    """The best choice for each rate; the grid of C goes on where its outermost value is best."""
+    best: dict[float, Choice] = {}
+    tried: set[int] = set()
+    wanted = set(range(least, least + size.values))
+    bounds = range(least - size.more, least + size.values + size.more)
+    while wanted:
+        for k, model in product(sorted(wanted), models):
+            fitted = clone(model).set_params(C=10 ** (k / 2)).fit(X, y)
+            for rate, survivors in product(RATES, EVENTS):
+                copies, truth = held_out[rate, survivors]
+                error = float(wrong(fitted, copies, truth).mean())
+                if rate not in best or (error, k) < (best[rate].error, best[rate].k):
+                    best[rate] = Choice(fitted, survivors, error, k)
+        tried |= wanted
+        beyond = {min(tried): min(tried) - 1, max(tried): max(tried) + 1}
+        wanted = {beyond[choice.k] for choice in best.values() if choice.k in beyond} & set(bounds)
+    return [replace(best[rate], edge=best[rate].k in beyond) for rate in RATES]
+
+
+def run(problem: Problem, size: Size) -> Iterator[dict[str, Any]]:
+    """For every model and rate its test error, that on the held-out digits, and what was chosen."""
+    X, y, last = problem.X, problem.y, len(problem.y) - size.held_out
+    held_out = {
+        (rate, survivors): (damaged(X[last:], rate, survivors, size.masks, 0), y[last:])
+        for rate, survivors in product(RATES, EVENTS)
+    }
+    plain: dict[float, list[tuple[float, str, NDArray[np.float64]]]] = {rate: [] for rate in RATES}
+    for name, (models, least) in candidates().items():
+        choices = search(models, least, X[:last], y[:last], held_out, size)
+        for rate, choice in zip(RATES, choices, strict=True):
+            final = clone(choice.model).fit(X, y)
+            copies = damaged(problem.X_test, rate, choice.survivors, size.masks, 1)
+            errors = wrong(final, copies, problem.y_test)
+            line = {
+                "model": name,
+                "deleted": rate,
+                "test_error": float(errors.mean()),
+                "standard_error": _standard_error(errors),
+                "held_out_error": choice.error,
+                "C": final.C,
+                "edge": choice.edge,
+                "chosen": choice.words(),
+            }
+            if name in PLAIN:
+                plain[rate].append((choice.error, name, errors))
+            else:
+                _, peer, base = min(plain[rate], key=lambda found: found[0])
+                gain = base - errors
+                mean, half = float(gain.mean()), 1.96 * _standard_error(gain)
+                line |= {"peer": peer, "less": mean, "less_low": mean - half, "less_high": mean + half}
+            yield line
+
+
+def _standard_error(values: NDArray[np.float64]) -> float:
+    """Of the mean over test examples, which were drawn; the masks of one example are averaged first."""
+    return float(values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="scikit-learn's digits: does it run?")
+    parser.add_argument("--csv", type=Path, default=RESULTS, help="folder of the results")
+    options = parser.parse_args(arguments)
     warnings.simplefilter("ignore", ConvergenceWarning)
-    start = time.perf_counter()
-    plain: dict[float, float] = {}
-    report = Report()
-    print(f"{'model':26}{'deleted':>8}{'error':>8}{'± mask':>8}{'less':>7}   chosen")
-    for name, rate, error, spread, best in run():
-        base = plain.setdefault(rate, error)
-        report.rows.append(Row("mnist", name, best.C, rate, test_error=error, test_error_sd=spread))
-        print(f"{name:26}{rate:8.0%}{error:8.4f}{spread:8.4f}{1 - error / base:7.0%}   {best!r}", flush=True)
-    print(f"{time.perf_counter() - start:.0f} s")
-    write(report, "mnist_deletion", RESULTS)
+    size = Size(held_out=40, masks=1, values=2, more=0) if options.quick else Size()
+    if options.quick:
+        problem = problems.bundled("digits").thin(150)
+    else:
+        mnist = problems.mnist()
+        problem = Problem("mnist", mnist.X[:TRAIN], mnist.y[:TRAIN], mnist.X_test, mnist.y_test)
+    lines = []
+    for line in run(problem, size):
+        lines.append(line)
+        print(
+            f"{line['model']:26}{line['deleted']:5.0%}{100 * line['test_error']:7.2f} ± "
+            f"{100 * line['standard_error']:.2f}   {line['chosen']}{'  (edge)' * line['edge']}",
+            flush=True,
+        )
+    write_lines(lines, "mnist_deletion", options.csv)
 
 
 if __name__ == "__main__":

@@ -149,6 +149,16 @@ def write(report: Report, section: str, folder: Path) -> None:
             csv.writer(file).writerows([("measure", "value"), *report.summary.items()])
 
 
+def write_lines(lines: Sequence[dict[str, Any]], name: str, folder: Path) -> None:
+    """name.csv with lines that have columns of their own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    columns = list(dict.fromkeys(column for line in lines for column in line))
+    with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(lines)
+
+
 def environment() -> str:
     """The machine, its load, the versions and the thread pools."""
     packages = ("marginout", "scikit-learn", "numpy", "scipy")

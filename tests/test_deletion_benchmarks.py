@@ -1,0 +1,153 @@
+"""Benchmarks whose test data lose features: scored once, as given, with the same choices for all models."""
+
+import ast
+import csv
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
+from sklearn.svm import LinearSVC
+
+from benchmarks import missing_groups, mnist_deletion, problems
+from benchmarks.sections import latent
+from marginout.noise import Dropout
+
+ROOT = Path(__file__).parents[1]
+
+
+def written(folder, name):
+    with (folder / f"{name}.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_prepared_test_set_is_not_scored_by_the_scorer_of_a_search():
+    X, y = load_breast_cancer(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+
+    def blind(model, Z, labels):
+        return float(np.mean(model.predict(np.zeros_like(Z)) == labels))
+
+    search = GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, scoring=blind).fit(X[::2], y[::2])
+    plain = float(np.mean(search.best_estimator_.predict(X[1::2]) != y[1::2]))
+    assert missing_groups.error(search, X[1::2], y[1::2]) == plain
+    assert 1 - search.score(X[1::2], y[1::2]) > plain + 0.1
+
+
+def test_missing_groups_writes_errors_on_data_as_given(tmp_path):
+    missing_groups.main(["--quick", "--csv", str(tmp_path)])
+    rows = {row["model"]: float(row["test_error"]) for row in written(tmp_path, "missing_groups")}
+    assert len(rows) == 10
+    # The same split again, and predictions for the damaged examples counted by hand.
+    X, y = load_breast_cancer(return_X_y=True)
+    split = StratifiedShuffleSplit(n_splits=1, train_size=100, test_size=100, random_state=0)
+    train, test = next(split.split(X, y))
+    for name in ("LinearSVC, mean imputation", "DropoutSVCCV, group noise"):
+        model = missing_groups.candidates(5)[name].fit(X[train], y[train])
+        final = getattr(model, "best_estimator_", model)
+        wrong = [
+            final.predict(missing_groups.lose(X[test], 5, mask)) != y[test]
+            for mask in range(missing_groups.MASKS)
+        ]
+        assert rows[name] == pytest.approx(np.mean(wrong), abs=1e-6)
+
+
+def test_every_row_loses_as_many_measurements():
+    X = np.ones((20, 30))
+    dead = np.isnan(missing_groups.lose(X, 3, seed=0))
+    assert (dead.sum(axis=1) == 9).all()
+    assert (dead[:, :10] == dead[:, 20:]).all()
+
+
+def sources():
+    folders = "benchmarks", "reproduction", "examples", "src/marginout/cli"
+    return [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+def scores_by_a_searchs_own_scorer(text):
+    """Whether a module hands a scorer of its own to a search and calls some `score` method too."""
+    nodes = list(ast.walk(ast.parse(text)))
+    given = [node.value for node in nodes if isinstance(node, ast.keyword) and node.arg == "scoring"]
+    for node in nodes:
+        if isinstance(node, ast.Dict):
+            named = zip(node.keys, node.values, strict=True)
+            given += [v for k, v in named if isinstance(k, ast.Constant) and k.value == "scoring"]
+    own = any(not isinstance(value, ast.Constant) for value in given)
+    methods = [n.func.attr for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
+    return own and "score" in methods
+
+
+def test_nothing_with_a_scorer_of_its_own_calls_score():
+    assert scores_by_a_searchs_own_scorer("GridSearchCV(m, g, scoring=f).fit(X, y).score(X, y)")
+    assert scores_by_a_searchs_own_scorer("S(**{'scoring': f}); m.score(X, y)")
+    assert not scores_by_a_searchs_own_scorer("GridSearchCV(m, g, scoring='accuracy').fit(X, y).score(X, y)")
+    assert [str(p) for p in sources() if scores_by_a_searchs_own_scorer(p.read_text(encoding="utf-8"))] == []
+
+
+def test_mnist_deletion_runs(tmp_path):
+    mnist_deletion.main(["--quick", "--csv", str(tmp_path)])
+    rows = written(tmp_path, "mnist_deletion")
+    assert [(row["model"], row["deleted"]) for row in rows] == [
+        (name, str(rate)) for name in mnist_deletion.candidates() for rate in mnist_deletion.RATES
+    ]
+    errors = {(row["model"], row["deleted"]): float(row["test_error"]) for row in rows}
+    for row in rows:
+        assert bool(row["peer"]) == (row["model"] not in mnist_deletion.PLAIN)
+        if row["peer"]:
+            low, less, high = (float(row[name]) for name in ("less_low", "less", "less_high"))
+            gain = errors[row["peer"], row["deleted"]] - errors[row["model"], row["deleted"]]
+            assert less == pytest.approx(gain)
+            assert low < less < high
+
+
+def test_all_models_choose_the_offset_and_from_as_many_values_of_C():
+    for models, _ in mnist_deletion.candidates().values():
+        assert {model.fit_intercept for model in models} == {True, False}
+    assert {kind(0.5).corrupt(np.ones((1, 9)), 0).max() for kind in mnist_deletion.EVENTS.values()} == {1, 2}
+
+
+class Peaked(BaseEstimator):
+    """Errs on a share of the examples that grows with the distance of C from one; all labels are 1."""
+
+    def __init__(self, C=1.0):
+        self.C = C
+
+    def fit(self, X, y):
+        return self
+
+    def predict(self, X):
+        return (np.arange(len(X)) / len(X) >= abs(np.log10(self.C)) / 10).astype(int)
+
+
+@pytest.mark.parametrize(
+    ("least", "values", "more", "k", "edge"),
+    [
+        (-3, 7, 0, 0, False),
+        (-8, 2, 9, 0, False),
+        (5, 2, 9, 0, False),
+        (-8, 2, 4, -3, True),
+        (5, 2, 1, 4, True),
+    ],
+)
+def test_a_grid_of_C_goes_on_where_its_outermost_value_is_best(least, values, more, k, edge):
+    X, y = np.ones((100, 3)), np.ones(100)
+    held_out = {key: ([X], y) for key in product(mnist_deletion.RATES, mnist_deletion.EVENTS)}
+    size = mnist_deletion.Size(100, 1, values, more)
+    found = mnist_deletion.search([Peaked()], least, X, y, held_out, size)
+    assert [(choice.k, choice.edge) for choice in found] == [(k, edge)] * 2
+    assert found[0].error == pytest.approx(abs(k) / 20, abs=0.01)
+
+
+def test_C_is_chosen_for_the_condition_that_is_scored():
+    problem = problems.bundled("digits", 0)
+    whole, half = (latent._tuned(LinearSVC(), rate, problem.X, problem.y, 0) for rate in (0.0, 0.5))
+    damaged = Dropout(0.5).corrupt(problem.X_test, 0)
+    assert half.C < whole.C
+    assert latent._error(half, damaged, problem.y_test) < latent._error(whole, damaged, problem.y_test) - 0.02
+    assert latent._error(whole, problem.X_test, problem.y_test) < latent._error(
+        half, problem.X_test, problem.y_test
+    )
