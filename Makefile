@@ -60,6 +60,7 @@ $(VENV)/.created:
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.created $(SOURCES)
+	@echo "building marginout in $(VENV): pip compiles its kernels, which takes a minute or two ..."
 	$(BIN)/python -m pip install --quiet .
 	@touch $@
 

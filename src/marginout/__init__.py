@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from marginout import blocks, losses, noise, robustness
     from marginout._load import load
     from marginout._path import Path, path
+    from marginout.estimators._base import CollapsedModelWarning
     from marginout.estimators.cv import (
         DropoutLogisticRegressionCV,
         DropoutSVCCV,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "CollapsedModelWarning",
     "DeletionCurveDisplay",
     "DropoutLogisticRegression",
     "DropoutLogisticRegressionCV",
@@ -68,6 +70,7 @@ __all__ = [
 _HOMES = {
     "_load": ["load"],
     "_path": ["Path", "path"],
+    "estimators._base": ["CollapsedModelWarning"],
     "estimators.cv": ["DropoutLogisticRegressionCV", "DropoutSVCCV", "DropoutSVRCV", "GridEdgeWarning"],
     "estimators.explicit": ["ExplicitCorruptionClassifier", "ExplicitCorruptionRegressor"],
     "estimators.fdrop": ["FeatureDeletionSVC"],

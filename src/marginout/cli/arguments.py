@@ -53,9 +53,11 @@ def _parser() -> _Parser:
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
 
-    def command(name: str, text: str) -> argparse.ArgumentParser:
+    def command(
+        name: str, text: str, json: str = "print one JSON object for machines"
+    ) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=text, description=text, epilog=EXIT_CODES, formatter_class=plain)
-        sub.add_argument("--json", action="store_true", help="print one JSON object for machines")
+        sub.add_argument("--json", action="store_true", help=json)
         sub.add_argument("--quiet", action="store_true", help="no progress and no notes")
         sub.add_argument("--debug", action="store_true", help="print a traceback when something fails")
         return sub
@@ -64,11 +66,15 @@ def _parser() -> _Parser:
     demo.add_argument("--out", default="marginout-demo.html", metavar="FILE", help="report (%(default)s)")
     _seed(demo)
     _fit(command("fit", "train a model and save it"))
-    predict = command("predict", "predict with a saved model")
+    predict = command("predict", "predict with a saved model", "print JSON lines: one object per row")
     _model(predict)
     _data(predict)
     predict.add_argument("--out", default="-", metavar="FILE", help="CSV of predictions (standard output)")
     predict.add_argument("--scores", action="store_true", help="add the scores of the classes")
+    predict.add_argument(
+        "--probabilities", action="store_true", help="add the probabilities of the classes (logistic models)"
+    )
+    predict.add_argument("--id", metavar="COL", help="put this column, or array of an npz, before the others")
     score = command("score", "score a saved model on labelled data")
     _model(score)
     _data(score)
@@ -117,6 +123,11 @@ def _fit(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--scale", action="store_true", help="svmlight, npz: divide features by their largest value"
     )
+    sub.add_argument(
+        "--epsilon", type=_positive, metavar="E", help="regression: errors that cost nothing (0.1)"
+    )
+    sub.add_argument("--tol", type=_positive, metavar="TOL", help="tolerance of the fit (0.001)")
+    sub.add_argument("--max-iter", type=_count, metavar="N", help="most iterations of the fit (1000)")
     _seed(sub)
 
 
@@ -222,6 +233,13 @@ def _at_least(text: str, least: int) -> int:
     if not least <= value < 2**32:
         raise argparse.ArgumentTypeError(f"{text!r} must be a whole number from {least} to 2**32 - 1")
     return value
+
+
+def _positive(text: str) -> float:
+    values = _positives(text)
+    if len(values) > 1:
+        raise argparse.ArgumentTypeError(f"{text!r} must be one number above 0")
+    return values[0]
 
 
 def _positives(text: str) -> list[float]:

@@ -16,11 +16,12 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 from sklearn.svm import LinearSVC, LinearSVR
 
-from marginout.cli import prepare
+from marginout.cli import prepare, targets
 from marginout.cli.errors import DataError
 from marginout.cli.output import Progress, check_report, print_json, print_table, write_text
 from marginout.cli.reading import Training, training_data
 from marginout.cli.reports import closing, searched
+from marginout.estimators._base import CollapsedModelWarning
 from marginout.estimators.cv import DropoutSVCCV, DropoutSVRCV, GridEdgeWarning
 from marginout.noise import Deletion
 from marginout.report import Line, Raw, Section, deletion_figure, facts, page, table, validation_map
@@ -92,9 +93,12 @@ def run(arguments: Namespace) -> None:
     if arguments.out:
         check_report(arguments.out, arguments.json, arguments.data)
     progress = Progress(arguments.quiet or arguments.json)
-    warnings.filterwarnings("ignore", category=GridEdgeWarning)  # the grid is the same for all, by intent
+    # The grid is the same for all, by intent; who has collapsed is seen from the share of the largest class.
+    warnings.filterwarnings("ignore", category=GridEdgeWarning)
+    warnings.filterwarnings("ignore", category=CollapsedModelWarning)
     training = training_data(arguments, progress, rows=arguments.rows)
     models = contenders(training.task)
+    progress.step("comparing")
     for number, (train, test) in enumerate(_folds(training, arguments), 1):
         _fold(training, arguments, models, train, test, progress, number)
     rows = training.X.shape[0]
@@ -143,7 +147,9 @@ def _fold(
         centre, size = y_train.mean(), y_train.std() or 1.0
         y_train, y_test = (y_train - centre) / size, (y_test - centre) / size
     for contender in models:
-        progress.step(f"fold {number} of {arguments.folds}: {contender.name}")
+        done = len(contender.seconds) * len(models) + models.index(contender)
+        share = done / (arguments.folds * len(models))
+        progress.part(share, f"fold {number} of {arguments.folds}: {contender.name}")
         begin = time.perf_counter()
         model = contender.make().fit(first, y_train)
         contender.seconds.append(time.perf_counter() - begin)
@@ -164,6 +170,7 @@ def _tell(arguments: Namespace, training: Training, models: list[Contender], row
             for m in models
         }
         content = {"data": arguments.data, "rows": rows, "score": score, "rates": RATES, "models": found}
+        content["largest_class_share"] = _largest_share(training)
         print_json({**content, "report": arguments.out})
         return
     if arguments.out == "-":
@@ -176,6 +183,9 @@ def _tell(arguments: Namespace, training: Training, models: list[Contender], row
     body = [
         [m.name, *(show(m.mean[i]) for i in at), show(m.std[0]), f"{np.mean(m.seconds):.2f}"] for m in models
     ]
+    share = _largest_share(training)
+    if share is not None:
+        body.append(["always the largest class", *[show(share)] * len(PRINTED), "", ""])
     print_table([head, *body])
     print(
         f"\nC, and the rate where it says so, are chosen by {INNER} folds inside every training part; seconds"
@@ -184,6 +194,11 @@ def _tell(arguments: Namespace, training: Training, models: list[Contender], row
     print(f"\n{_headline(models, show)}")
     if arguments.out:
         print(f"\nThe report: {os.path.abspath(arguments.out)}")
+
+
+def _largest_share(training: Training) -> float | None:
+    """What a model is right about that always names the largest class; None in a regression."""
+    return targets.largest_share(training.y) if training.task == "classification" else None
 
 
 def _headline(models: list[Contender], show: Any) -> str:
@@ -216,7 +231,7 @@ def _report(arguments: Namespace, training: Training, models: list[Contender], r
     lines = [Line(m.name, m.mean, m.mean - m.std, m.mean + m.std, m.kind) for m in models]
     caption = f"Bands are one standard deviation over the {arguments.folds} folds. Dead features are zero."
     figure = deletion_figure(lines, RATES, HALF, score=score, what="features", caption=caption)
-    sections = [Section("The models", _models_part(models, score, show))]
+    sections = [Section("The models", _models_part(models, _largest_share(training), score, show))]
     found = _mean_map(models)
     if found:
         sections.append(
@@ -234,11 +249,13 @@ def _report(arguments: Namespace, training: Training, models: list[Contender], r
     return page(title, lead, join([slider(RATES, HALF, "features"), figure]), sections)
 
 
-def _models_part(models: list[Contender], score: str, show: Any) -> Raw:
+def _models_part(models: list[Contender], share: float | None, score: str, show: Any) -> Raw:
     rows = [
         [m.name, m.chosen, f"{show(m.mean[0])} ± {show(m.std[0])}", f"{np.mean(m.seconds):.2f} s"]
         for m in models
     ]
+    if share is not None:
+        rows.append(["always the largest class", "", show(share), ""])
     header = ["model", "chosen by inner folds", f"{score}, whole rows", "time to choose and fit"]
     return table("Every model, its choices and its time; means over the outer folds", header, rows)
 

@@ -7,11 +7,12 @@ import time
 from argparse import Namespace
 from typing import Any
 
-from marginout.cli import modelfile
+from marginout.cli import modelfile, targets
 from marginout.cli.errors import UsageError
 from marginout.cli.models import make_model
 from marginout.cli.output import Progress, check_writable, print_facts, print_json
 from marginout.cli.reading import Training, training_data
+from marginout.estimators._callbacks import heard
 
 
 def run(arguments: Namespace) -> None:
@@ -26,11 +27,13 @@ def run(arguments: Namespace) -> None:
     pipeline = training.pipeline(model, arguments)
     progress.step("fitting")
     begin = time.perf_counter()
-    pipeline.fit(training.X, training.y)
+    with heard(progress.fitting):
+        pipeline.fit(training.X, training.y)
     seconds = time.perf_counter() - begin
     progress.step("scoring")
     scores = {"train": float(pipeline.score(training.X, training.y))}
     final = pipeline[-1]
+    classify = training.task == "classification"
     if arguments.cv:
         scores["cross_validation"] = float(final.best_score_)
     about = {
@@ -44,6 +47,7 @@ def run(arguments: Namespace) -> None:
         "feature_names": training.names,
         "base": training.base,
         "scores": scores,
+        "largest_class_share": targets.largest_share(training.y) if classify else None,
         "seconds": seconds,
     }
     progress.step("saving")
@@ -59,7 +63,9 @@ def _tell(arguments: Namespace, training: Training, model: Any, about: dict[str,
         kept = {name: value for name, value in about.items() if name != "feature_names"}
         print_json({"model": arguments.out, "estimator": type(model).__name__, **chosen, **kept})
         return
-    score = "accuracy" if training.task == "classification" else "R²"
+    score, beside = "R²", ""
+    if training.task == "classification":
+        score, beside = "accuracy", f" (the largest class has {about['largest_class_share']:.4f} of the rows)"
     facts = [
         ("task", f"{training.task} of {training.target!r}"),
         ("data", f"{about['rows']} rows, {about['features']} features"),
@@ -70,8 +76,8 @@ def _tell(arguments: Namespace, training: Training, model: Any, about: dict[str,
             facts.append(("not used", training.columns.unused()))
     facts.append(("model", f"{type(model).__name__}, C = {chosen['C']:.3g}, noise {chosen['noise']}"))
     if "cross_validation" in about["scores"]:
-        facts.append((score, f"{about['scores']['cross_validation']:.4f} in cross-validation"))
-    facts.append((score, f"{about['scores']['train']:.4f} on the training data"))
+        facts.append((score, f"{about['scores']['cross_validation']:.4f} in cross-validation{beside}"))
+    facts.append((score, f"{about['scores']['train']:.4f} on the training data{beside}"))
     facts.append(("time", f"{about['seconds']:.2f} s to fit"))
     facts.append(("saved", arguments.out))
     print_facts(facts)

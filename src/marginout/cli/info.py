@@ -47,6 +47,8 @@ def facts(model: modelfile.Model) -> list[tuple[str, str]]:
         names = [str(name) for name in model.classes]
         found.append(("classes", ", ".join(names[:12]) + (f" … ({len(names)})" if len(names) > 12 else "")))
     found += [(f"score, {name.replace('_', ' ')}", f"{value:.4f}") for name, value in scores.items()]
+    if about.get("largest_class_share") is not None:
+        found.append(("largest class", f"{about['largest_class_share']:.4f} of the rows trained on"))
     found += [("created", about["created"]), ("command", about["command"])]
     found.append(("versions", ", ".join(f"{name} {number}" for name, number in about["versions"].items())))
     return found

@@ -96,6 +96,11 @@ def make_model(arguments: Namespace, task: str) -> Any:
             raise UsageError("--C is several values: add --cv to choose among them, or name one")
         options["noise"] = found[0]
         options["C"] = arguments.C[0] if arguments.C else 1.0
+    options |= {each: getattr(arguments, each) for each in ("tol", "max_iter") if getattr(arguments, each)}
+    if arguments.epsilon is not None:
+        if task != "regression" or name == "mcf":
+            raise UsageError("--epsilon is for regression with --model svm or latent-svm: leave it out")
+        options["epsilon"] = arguments.epsilon
     if name.startswith("latent"):
         options.update(n_hidden=arguments.hidden, random_state=arguments.seed)
     return factories[task, cv](**options)

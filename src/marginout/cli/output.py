@@ -129,6 +129,19 @@ def print_facts(facts: Sequence[tuple[str, str]]) -> None:
         print(f"{name.ljust(width)}  {value}")
 
 
+#: Goes back to the beginning of a terminal's line, and empties it.
+CLEAR = "\r\x1b[K"
+
+
+def print_note(text: str) -> None:
+    """A line on stderr; on a terminal in the place of a progress bar."""
+    print(f"{CLEAR if sys.stderr.isatty() else ''}marginout: note: {text}", file=sys.stderr)
+
+
+#: Cells of a progress bar, and seconds between two looks of it.
+BAR, PAUSE = 20, 0.2
+
+
 class Progress:
     """What is going on, on a terminal's stderr; silent in a pipe."""
 
@@ -144,12 +157,24 @@ class Progress:
         self._step, self._begin, self._shown = what, time.perf_counter(), 0.0
         self._show(f"{what} …")
 
-    def part(self, share: float) -> None:
-        """The share of the step that is done."""
+    def part(self, share: float, what: str = "") -> None:
+        """Show the share of the step that is done as a bar, the time left, and what is done now."""
         now = time.perf_counter()
-        if now - self._shown > 0.2:
-            self._shown = now
-            self._show(f"{self._step} … {share:.0%}")
+        if now - self._shown <= PAUSE:
+            return
+        self._shown = now
+        bar = ("█" * round(BAR * share)).ljust(BAR, "░")
+        text = f"{self._step} {bar} {share:.0%}"
+        if share > 0:
+            text += f", {_clock((now - self._begin) * (1 - share) / share)} left"
+        self._show(f"{text}, {what}" if what else text)
+
+    def fitting(self, name: str, share: float) -> None:
+        """The share of a fit, or of a search, that is done; for :func:`heard`."""
+        step = {"cell": "cross-validating", "iteration": "fitting"}[name]
+        if self._on and step != self._step:
+            self.step(step)
+        self.part(share)
 
     def done(self) -> None:
         if self._step:
@@ -162,11 +187,16 @@ class Progress:
         """A line that a pipe gets too, once."""
         if not self._quiet and text not in self._noted:
             self._noted.add(text)
-            if self._on and self._step:
-                sys.stderr.write("\r\x1b[K")
-            print(f"marginout: note: {text}", file=sys.stderr)
+            print_note(text)
 
     def _show(self, text: str) -> None:
         if self._on:
-            sys.stderr.write(f"\r\x1b[K{text}")
+            sys.stderr.write(f"{CLEAR}{text}")
             sys.stderr.flush()
+
+
+def _clock(seconds: float) -> str:
+    """A time of seconds, minutes or hours in few letters."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.0f} h"

@@ -12,8 +12,9 @@ from typing import Any, TextIO
 import numpy as np
 
 from marginout.cli import modelfile
-from marginout.cli.errors import UsageError
+from marginout.cli.errors import DataError, UsageError
 from marginout.cli.output import Progress, check_writable, to_json, write_atomically
+from marginout.cli.prepare import listed
 from marginout.cli.reading import model_blocks
 
 
@@ -24,6 +25,9 @@ def run(arguments: Namespace) -> None:
     model = modelfile.load(arguments.model)
     if arguments.scores and not hasattr(model.estimator, "decision_function"):
         raise UsageError("--scores needs classes, but the model predicts numbers: leave it out")
+    if arguments.probabilities and not hasattr(model.estimator, "predict_proba"):
+        kind = type(model.estimator).__name__
+        raise UsageError(f"--probabilities: {kind} has none: fit with --model logistic, or use --scores")
     lines = _lines(model, arguments, progress)
     if arguments.out != "-":
         write_atomically(
@@ -44,21 +48,36 @@ def _write(file: TextIO, lines: Iterator[str]) -> None:
 
 def _lines(model: modelfile.Model, arguments: Namespace, progress: Progress) -> Iterator[str]:
     """The output, block by block."""
-    header = ["prediction"]
+    header = ["prediction"] if arguments.id is None else [arguments.id, "prediction"]
     if arguments.scores:
         header += [f"score {name}" for name in model.classes] if len(model.classes) > 2 else ["score"]
+    if arguments.probabilities:
+        header += [f"probability {name}" for name in model.classes]
+    if len(set(header)) < len(header):
+        raise UsageError(f"--id {arguments.id}: a column of the predictions has this name: rename it in DATA")
     head = "" if arguments.json else _csv([header])  # with the first rows: not before there are any
     for X, _ in model_blocks(model, arguments, progress, labelled=False):
-        columns = [model.pipeline.predict(X)]
+        columns = [] if arguments.id is None else [_ids(X, arguments.id)]
+        columns.append(model.pipeline.predict(X))
         if arguments.scores:
             scores = np.asarray(model.pipeline.decision_function(X))
             columns += list(scores.T) if scores.ndim == 2 else [scores]
+        if arguments.probabilities:
+            columns += list(np.asarray(model.pipeline.predict_proba(X)).T)
         rows = zip(*(column.tolist() for column in columns), strict=True)
         if arguments.json:
             yield "".join(to_json(dict(zip(header, row, strict=True))) + "\n" for row in rows)
         else:
             yield head + _csv(rows)
             head = ""
+
+
+def _ids(X: Any, name: str) -> Any:
+    """The cells of a column as they were read; None where there is nothing."""
+    if name not in X.columns:
+        raise DataError(f"--id {name}: there is no such column; the columns are {listed(X.columns)}")
+    cells = X[name].astype(object)
+    return cells.where(cells.notna(), None)
 
 
 def _csv(rows: Any) -> str:

@@ -279,6 +279,24 @@ def _features(fitted: Any, columns: Columns) -> list[tuple[str, str]]:
     return found
 
 
+def unseen(fitted: Pipeline, columns: Columns, frame: Any) -> tuple[int, list[str]]:
+    """How many rows have a category that the fitted pipeline does not know, and in which columns."""
+    some = [name for name in columns.categorical if name in frame.columns]
+    if not some:
+        return 0, []
+    encoder = fitted.named_steps["prepare"].named_transformers_["categorical"]
+    known = dict(zip(columns.categories, encoder.categories_, strict=True))
+    cells = ColumnConverter([], some, [], []).fit(frame).transform(frame)
+    new = {name: (~cells[name].isin(known[name]) & (cells[name] != "")).to_numpy() for name in some}
+    return int(np.any(list(new.values()), axis=0).sum()), [name for name in some if new[name].any()]
+
+
+def listed(names: Iterable[str], most: int = 12) -> str:
+    """Names with commas between, no more than so many."""
+    names = list(names)
+    return ", ".join(names[:most]) + (f" … ({len(names)})" if len(names) > most else "")
+
+
 def category_groups(steps: Any, columns: Columns | None, n_features: int) -> Any:
     """The group of every feature that dies with it, or None: values of a category, and parts of a date.
 

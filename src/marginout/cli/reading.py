@@ -65,7 +65,7 @@ def model_data(
     path, format = (arguments.train, None) if train else (arguments.data, arguments.format)
     _check_kind(model, data.find_format(path, format))
     found = data.read(arguments, progress, train=train, rows=rows, **_wishes(model, arguments))
-    X, y = _features(model, found, arguments), _target(model, found, arguments)
+    X, y = _features(model, found, arguments, progress), _target(model, found, arguments)
     return X, targets.for_scoring(y, arguments.target or model.about["target"], model.classes)
 
 
@@ -77,7 +77,7 @@ def model_blocks(
     _check_kind(model, format)
     if format != "svmlight":
         found = data.read(arguments, progress, **_wishes(model, arguments))
-        X = _features(model, found, arguments)
+        X = _features(model, found, arguments, progress)
         name = arguments.target or model.about["target"]
         yield (
             X,
@@ -86,6 +86,7 @@ def model_blocks(
         return
     if arguments.where:
         raise UsageError("--where needs columns with names, which svmlight does not have")
+    _wishes(model, arguments)
     progress.step("reading")
     d, base, empty = int(model.pipeline.n_features_in_), model.about["base"], True
     with data.opened(arguments.data, progress) as stream:
@@ -109,6 +110,8 @@ def _wishes(model: Model, arguments: Namespace) -> dict[str, Any]:
     """How a reader must read for a model."""
     if model.columns:
         return {}
+    if getattr(arguments, "id", None):
+        raise UsageError("--id needs columns with names, which svmlight and npz do not have: leave it out")
     target = arguments.target or model.about["target"]
     return {
         "target": arguments.target or (target if target != "y" else None),
@@ -117,11 +120,17 @@ def _wishes(model: Model, arguments: Namespace) -> dict[str, Any]:
     }
 
 
-def _features(model: Model, found: Any, arguments: Namespace) -> Any:
+def _features(model: Model, found: Any, arguments: Namespace, progress: Progress) -> Any:
     if model.columns is None:
         return check_numbers(found.X)
     if arguments.decimal:
         model.pipeline.set_params(convert__decimal=arguments.decimal)
+    rows, names = prepare.unseen(model.pipeline, model.columns, found.frame)
+    if rows:
+        progress.note(
+            f"{rows} of {len(found.frame)} rows have categories that the model has not been trained on, and "
+            f"that count for nothing: {prepare.listed(names)}"
+        )
     return found.frame
 
 

@@ -17,8 +17,24 @@ from typing import Any
 
 from marginout.cli.arguments import parse
 from marginout.cli.errors import CommandError
+from marginout.cli.output import CLEAR, print_note
 
 INTERRUPTED, TERMINATED, BROKEN_PIPE = 130, 143, 141
+#: What the library advises, and what this is called on the command line.
+OPTIONS = {
+    "noise=": "--noise=",
+    "raise C=": "raise --C=",
+    "lower C": "lower --C",
+    "max_iter": "--max-iter",
+    "raise tol": "raise --tol",
+    "epsilon=": "--epsilon=",
+    "set class_weight='balanced'": "add --balanced",
+    "Extend Cs": "Extend --C",
+    "Extend noises": "Extend --noise",
+    "the largest Cs": "the largest values of --C",
+    "scale the features": "scale the features (svmlight, npz: --scale)",
+    "Scale the features": "Scale the features (svmlight, npz: --scale)",
+}
 #: Letters of an error line; a library may quote half a file.
 LONGEST = 500
 
@@ -59,9 +75,16 @@ def _explain(error: Exception) -> tuple[str, int]:
     if isinstance(error, OSError):
         return f"cannot write: {error.strerror or error}: free space, or name another file", 5
     if isinstance(error, ValueError):  # the library's words about data and parameters
-        return str(error), 3
+        return _translated(str(error)), 3
     name = type(error).__name__
     return f"unexpected {name}: {error} (a bug: run again with --debug and report it)", 1
+
+
+def _translated(text: str) -> str:
+    """The library's words in those of the command."""
+    for name, option in OPTIONS.items():
+        text = text.replace(name, option)
+    return " ".join(text.split())
 
 
 def _fail(arguments: Namespace, message: str, code: int) -> int:
@@ -70,7 +93,8 @@ def _fail(arguments: Namespace, message: str, code: int) -> int:
         traceback.print_exc()
     line = " ".join(message.split())
     line = line if len(line) <= LONGEST else line[:LONGEST] + " …"
-    print(f"marginout {arguments.command}: error: {line}", file=sys.stderr)
+    clear = CLEAR if sys.stderr.isatty() else ""
+    print(f"{clear}marginout {arguments.command}: error: {line}", file=sys.stderr)
     return code
 
 
@@ -111,10 +135,10 @@ def _warnings_noted(quiet: bool) -> Iterator[None]:
     said = set()
 
     def note(message: Any, category: Any, *place: Any, **more: Any) -> None:
-        line = " ".join(str(message).split())
+        line = _translated(str(message))
         if line not in said and not quiet:
             said.add(line)
-            print(f"marginout: note: {line}", file=sys.stderr)
+            print_note(line)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from argparse import Namespace
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from marginout.cli.output import Progress, check_report, print_json, print_table
 from marginout.cli.reading import model_data
 from marginout.cli.reports import closing, curve_line, searched
 from marginout.cli.weights import leaned_on
+from marginout.estimators._base import CollapsedModelWarning
 from marginout.noise import Deletion
 from marginout.report import Raw, Section, deletion_figure, facts, page, table, tag, validation_map
 from marginout.report.charts import bars, percent, plain, slider
@@ -108,6 +110,7 @@ def _refits(
     names, scores = ["the model as it is"], [_curve(model.estimator, Z, y, TESTED, groups, arguments).mean]
     noises = {f"its own noise, {base.noise!r}": base.noise}
     noises |= {f"trained for {rate:.0%}": Deletion(rate) for rate in TRAINED}
+    warnings.filterwarnings("ignore", category=CollapsedModelWarning)  # at a high rate it may well
     for name, noise in noises.items():
         progress.step(f"training again: {name}")
         other = clone(base).set_params(noise=noise).fit(Z_train, y_train)

@@ -96,6 +96,11 @@ def for_training(values: Any, name: str, task: str | None) -> tuple[NDArray[Any]
     return y.astype(object) if y.dtype.kind == "U" else y, task
 
 
+def largest_share(y: NDArray[Any]) -> float:
+    """The share of the most frequent class: the accuracy of always naming it."""
+    return float(np.unique(y, return_counts=True)[1].max() / len(y))
+
+
 def for_scoring(values: Any, name: str, classes: Any) -> NDArray[Any]:
     """True targets in the type of the model's classes, or as floats where there are none."""
     y = clean(values, name)

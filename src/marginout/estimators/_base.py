@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from textwrap import shorten
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.linear_model import LogisticRegression
@@ -36,8 +39,23 @@ from marginout.solvers import SOLVERS, Monitor, Solution, Solver, choose
 
 Array = NDArray[np.float64]
 
+#: Scores that differ by less than this share of the margin, or, of a regression, of y's range, are the same.
+NEGLIGIBLE = 0.01
+#: By less than this they differ by rounding errors only, whatever classes they stand for.
+ROUNDING = 1e-12
+#: Rows whose scores are looked at before those of all.
+GLANCE = 1000
 #: `tol` in units of the objective: a fit ends within this fraction of `tol`·F of the optimum.
 TOL_UNIT = 0.1
+
+
+class CollapsedModelWarning(UserWarning):
+    """A fitted model predicts the same for all training data, whatever their features.
+
+    Its scores differ by less than 1 % of the margin, or, of a regression, of the range of y. That is the
+    optimum of too much noise, too small a C, classes of very unequal size, or features that say nothing about
+    y; it comes without noise, too. Not meant are X or y that do not vary: nothing can be learnt from them.
+    """
 
 
 class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
@@ -70,6 +88,7 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         X = check_features(self._without_missing(X, noise), noise)
         objective = self._objective(X, noise, Y, C * weights, fit_intercept)
         self._run(objective, (X.shape[1], Y.shape[1]), {"X": X, "y": y}, known, start)
+        self._warn_if_collapsed(X, Y, weights, stacklevel=2 + FRAMES)
 
     def _run(
         self,
@@ -102,12 +121,15 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         def watch(iteration: int, value: float, left: float, solution: Solution) -> bool:
             if verbose:
                 print(f"iteration {iteration}: objective {value:.8g}, about {left:.1e} above its minimum")
+            task.near(left / value if value > 0 else 0.0, TOL_UNIT * tol)
             stop = monitor is not None and bool(monitor(iteration, value, left, solution))
             return task.iteration(lambda: attributes(*solution())) or stop
 
         W, b = self._start(*shape, start)
         W, b = begin or (W, b + shift @ W)
-        watched = watch if verbose or monitor or task.watched else None
+        # With several problems a monitor costs threads, which is more than a bar is worth.
+        heard = task.heard and shape[1] == 1
+        watched = watch if verbose or monitor or task.watched or heard else None
         result = solve(objective, W, b, tol=TOL_UNIT * tol, max_iter=max_iter, monitor=watched)
         for name, value in attributes(result.W, result.b).items():
             setattr(self, name, value)
@@ -119,6 +141,43 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         self.objective_history_ = np.array(result.history)
         task.end(lambda: attributes(result.W, result.b))
         result.warn(max_iter, stacklevel=2 + frames)
+
+    def _warn_if_collapsed(self, X: Any, Y: Array, weights: Array, stacklevel: int) -> None:
+        """Say that the features do not matter to a fitted model, though X and Y vary, and what helps.
+
+        Where classes are of unequal size, or noise is heavy, w = 0 can be the optimum of a loss with a kink.
+        """
+        scale = float(self._loss(Y).scale)
+        used = np.flatnonzero(weights.any(axis=1))
+        for rows in (used[:: 1 + len(used) // GLANCE], used):
+            scores = self._raw_scores(X[rows])
+            spread = float(np.ptp(scores, axis=0).max())
+            if spread >= NEGLIGIBLE * scale or (spread >= ROUNDING * scale and self._several(scores)):
+                return
+        if not (_varies(X[used]) and _varies(Y[used])):
+            return
+        what = f"scores of the training data differ by {spread:.1e} only"
+        if hasattr(self, "classes_"):
+            what += (
+                ", and all are taken for one class" if not self._several(scores) else ", by rounding errors"
+            )
+        cures = [f"lower n_deletions={self.n_deletions}"] if hasattr(self, "n_deletions") else []
+        if self._noise().moments(X.shape[1]).coefficient.any():
+            cures.append(f"lower noise={shorten(repr(self.noise), 60, placeholder=' …')}")
+        if getattr(self, "class_weight", self) is None:
+            cures.append("set class_weight='balanced'")
+        if hasattr(self, "epsilon"):
+            cures.append(f"lower epsilon={self.epsilon!r}")
+        cures += ["scale the features", f"or raise C={self.C!r} if it is small"]
+        warnings.warn(
+            f"The model has collapsed: its {what}. To make the features count, {', '.join(cures)}.",
+            CollapsedModelWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+    def _several(self, scores: Array) -> bool:
+        """Whether scores, (n, K), stand for several classes."""
+        return False
 
     def _objective(self, X: Any, noise: Noise, Y: Array, weights: Array, fit_intercept: bool) -> Any:
         """The function to minimise, for checked X and weights that C is part of."""
@@ -204,9 +263,12 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         return self._without_missing(self._validated(X, reset=False), self._fitted_noise or self._noise())
 
     def _scores(self, X: Any) -> Array:
-        X = self._checked(X)
-        scores = linear_scores(X, np.atleast_2d(self.coef_).T) + self.intercept_
+        scores = self._raw_scores(self._checked(X))
         return np.asarray(scores[:, 0] if scores.shape[1] == 1 else scores)
+
+    def _raw_scores(self, X: Any) -> Array:
+        """Scores of checked X, (n, K)."""
+        return np.asarray(linear_scores(X, np.atleast_2d(self.coef_).T) + self.intercept_)
 
     def _export(self, model: Any) -> Any:
         """Give a scikit-learn model this one's fitted attributes."""
@@ -228,6 +290,12 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         tags.input_tags.positive_only = self._needs_positive()
         tags.input_tags.allow_nan = self.missing == "deleted"
         return tags
+
+
+def _varies(X: Any) -> bool:
+    """Whether the rows of X differ."""
+    least, most = X.min(axis=0), X.max(axis=0)
+    return bool((least != most).nnz) if sp.issparse(X) else bool(np.any(least != most))
 
 
 def encode(y: Any, weights: Array) -> tuple[NDArray[Any], NDArray[np.intp], Array]:
@@ -335,6 +403,10 @@ class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[mi
         scores = self._scores(X)
         best = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[best])
+
+    def _several(self, scores: Array) -> bool:
+        best = scores[:, 0] > 0 if scores.shape[1] == 1 else scores.argmax(axis=1)
+        return bool(np.any(best != best[0]))
 
 
 def check_targets(y: Any) -> Array:

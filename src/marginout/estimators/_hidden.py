@@ -101,6 +101,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         for k, objective in enumerate(objectives):
 
             def monitor(iteration: int, value: float, decrease: float, net: Net, k: int = k) -> bool:
+                task.near(decrease, tol, k, len(objectives))
                 if verbose:
                     print(
                         f"problem {k}, iteration {iteration}: objective {value:.8g}, lately -{decrease:.1e}"
@@ -123,6 +124,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         self.objective_history_ = _total_history(results)
         task.end(attributes)
         _warn(results, max_iter, stacklevel=2 + FRAMES)
+        self._warn_if_collapsed(X, Y, weights, stacklevel=2 + FRAMES)
 
     def _objectives(self, X: Any, Y: Array, weights: Array) -> list[LatentObjective]:
         """One objective for all outputs, or one for each that has a hidden layer of its own."""
@@ -213,13 +215,12 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
             rows = slice(i, min(i + size, X.shape[0]))
             yield rows, activation(linear_scores(X[rows], alpha) + self.hidden_intercept_)
 
-    def _scores(self, X: Any) -> Array:
-        X = self._checked(X)
+    def _raw_scores(self, X: Any) -> Array:
         W = np.atleast_2d(self.coef_).T
         scores = np.empty((X.shape[0], W.shape[1]))
         for rows, G in self._hidden_blocks(X):
             scores[rows] = G @ W + self.intercept_
-        return scores[:, 0] if scores.shape[1] == 1 else scores
+        return scores
 
     @property
     def _n_features_out(self) -> int:

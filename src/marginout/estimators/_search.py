@@ -244,6 +244,7 @@ def _search(
                 scores[cell], fit_time[cell], score_time[cell] = value, part.seconds, each
                 outcome.late[cell] = not part.converged
                 task.iteration(None, "cell")
+                task.cell()
                 if verbose:
                     noise = models[part.noise]
                     print(f"fold {part.training}, C={Cs[part.C]:.3g}, {noise}: score {value:.4f}")
