@@ -77,7 +77,7 @@ def _parser() -> _Parser:
     predict.add_argument("--id", metavar="COL", help="put this column, or array of an npz, before the others")
     score = command("score", "score a saved model on labelled data")
     _model(score)
-    _data(score)
+    _labelled(score)
     _stress(command("stress", "show how a saved model degrades as its features die"))
     info = command("info", "say what a saved model is")
     _model(info)
@@ -97,7 +97,7 @@ class _Version(argparse.Action):
 
 
 def _fit(sub: argparse.ArgumentParser) -> None:
-    _data(sub)
+    _labelled(sub)
     _columns(sub)
     sub.add_argument("--out", required=True, metavar="MODEL", help="file to save the model in")
     sub.add_argument("--model", choices=MODELS, default="svm", help="kind of model (%(default)s)")
@@ -133,7 +133,7 @@ def _fit(sub: argparse.ArgumentParser) -> None:
 
 def _stress(sub: argparse.ArgumentParser) -> None:
     _model(sub)
-    _data(sub)
+    _labelled(sub)
     sub.add_argument("--out", metavar="FILE", help="HTML report to write")
     sub.add_argument(
         "--train", metavar="DATA", help="training data for the models at other rates (half of DATA)"
@@ -150,7 +150,7 @@ def _stress(sub: argparse.ArgumentParser) -> None:
 
 
 def _compare(sub: argparse.ArgumentParser) -> None:
-    _data(sub)
+    _labelled(sub)
     _columns(sub)
     sub.add_argument("--out", metavar="FILE", help="HTML report to write")
     sub.add_argument("--folds", type=_folds, default=5, metavar="N", help="outer folds (%(default)s)")
@@ -179,6 +179,16 @@ def _data(sub: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--decimal", choices=(".", ","), help="mark before the decimals of strings (as the columns show)"
+    )
+
+
+def _labelled(sub: argparse.ArgumentParser) -> None:
+    """Data with targets."""
+    _data(sub)
+    sub.add_argument(
+        "--drop-unlabelled",
+        action="store_true",
+        help="leave out rows without a target, or with an infinite one",
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from marginout.cli import modelfile, targets
 from marginout.cli.errors import UsageError
-from marginout.cli.models import make_model
+from marginout.cli.models import check_model, make_model
 from marginout.cli.output import Progress, check_writable, print_facts, print_json
 from marginout.cli.reading import Training, training_data
 from marginout.estimators._callbacks import heard
@@ -20,10 +20,13 @@ def run(arguments: Namespace) -> None:
     if arguments.out == "-":
         raise UsageError("a model cannot go to standard output: name a file, as in --out my.model")
     check_writable(arguments.out, arguments.data)
+    check_model(arguments)
     modelfile.require_skops()
     progress = Progress(arguments.quiet or arguments.json)
     training = training_data(arguments, progress)
     model = make_model(arguments, training.task)
+    if arguments.cv:
+        targets.check_folds(training.y, training.task, arguments.folds)
     pipeline = training.pipeline(model, arguments)
     progress.step("fitting")
     begin = time.perf_counter()

@@ -68,23 +68,33 @@ def parse_noise(text: str | None, cv: bool) -> list[Any]:
     return found
 
 
+def check_model(arguments: Namespace) -> None:
+    """Refuse arguments that are wrong whatever the data are."""
+    name, cv = arguments.model, arguments.cv
+    parse_noise(arguments.noise, cv)
+    if cv and ("classification", True) not in FACTORIES[name]:
+        raise UsageError(f"--cv does not go with --model {name}: leave it out, or choose svm or logistic")
+    if name == "mcf" and arguments.expectation != "bound":
+        raise UsageError(
+            "--expectation does not go with --model mcf, whose expectations are exact: leave it out"
+        )
+    if not cv and arguments.C is not None and len(arguments.C) > 1:
+        raise UsageError("--C is several values: add --cv to choose among them, or name one")
+
+
 def make_model(arguments: Namespace, task: str) -> Any:
     """The estimator that the arguments ask for."""
     name, cv = arguments.model, arguments.cv
     factories = FACTORIES[name]
     if (task, cv) not in factories:
-        if cv and (task, False) in factories:
-            raise UsageError(f"--cv does not go with --model {name}: leave it out, or choose svm or logistic")
-        raise UsageError(f"--model {name} does not do {task}: choose svm, or set --task")
+        raise UsageError(f"--model {name} does not do {task}: choose --model svm, or set --task")
     found = parse_noise(arguments.noise, cv)
     options: dict[str, Any] = {}
     if name != "mcf":
         options["expectation"] = arguments.expectation
-    elif arguments.expectation != "bound":
-        raise UsageError("--expectation does not go with --model mcf, whose expectations are exact")
     if arguments.balanced:
         if task == "regression":
-            raise UsageError("--balanced needs classes, but the task is regression")
+            raise UsageError("--balanced needs classes, but the task is regression: leave it out")
         options["class_weight"] = "balanced"
     if cv:
         options["cv"] = arguments.folds
@@ -92,8 +102,6 @@ def make_model(arguments: Namespace, task: str) -> Any:
         if arguments.C is not None:
             options["Cs"] = arguments.C
     else:
-        if arguments.C is not None and len(arguments.C) > 1:
-            raise UsageError("--C is several values: add --cv to choose among them, or name one")
         options["noise"] = found[0]
         options["C"] = arguments.C[0] if arguments.C else 1.0
     options |= {each: getattr(arguments, each) for each in ("tol", "max_iter") if getattr(arguments, each)}

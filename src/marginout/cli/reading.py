@@ -40,12 +40,16 @@ def training_data(arguments: Namespace, progress: Progress, rows: int = 0) -> Tr
     kinds = arguments.text, arguments.categorical, arguments.numeric, arguments.drop, arguments.only
     if data.is_matrix(data.find_format(arguments.data, arguments.format)) and any(kinds):
         raise UsageError(
-            "--text, --categorical, --numeric, --drop and --only need a table: svmlight and npz are numbers"
+            "--text, --categorical, --numeric, --drop and --only need a table, but svmlight and npz are numbers: "
+            "leave them out"
         )
     found = data.read(arguments, progress, target=arguments.target, rows=rows)
     if isinstance(found, data.Table):
         if getattr(arguments, "scale", False):
-            raise UsageError("--scale is for svmlight and npz: numbers in tables are scaled anyway")
+            raise UsageError(
+                "--scale is for svmlight and npz, for numbers in tables are scaled anyway: leave it out"
+            )
+        found = _with_targets(found, arguments.target, arguments, progress)
         columns = prepare.plan(found.frame, arguments, progress)
         mark = columns.marks.get(columns.target)
         values = targets.from_cells(found.frame[columns.target], mark)
@@ -54,8 +58,26 @@ def training_data(arguments: Namespace, progress: Progress, rows: int = 0) -> Tr
     name = arguments.target or "y"
     if found.y is None:
         raise DataError(f"{arguments.data}: there is no target in it: name its array with --target")
+    found = _with_targets(found, name, arguments, progress)
     y, task = targets.for_training(found.y, name, arguments.task)
     return Training(check_numbers(found.X), y, task, name, None, found.names, found.base)
+
+
+def _with_targets(found: Any, name: str | None, arguments: Namespace, progress: Progress) -> Any:
+    """The rows that have a target, if these alone are asked for."""
+    table = isinstance(found, data.Table)
+    y = found.frame.get(name) if table else found.y
+    if not arguments.drop_unlabelled or y is None:
+        return found
+    gaps = targets.unlabelled(y)
+    if gaps.all():
+        raise DataError(f"the target {name!r} is missing in all {len(gaps)} rows: name another --target")
+    if not gaps.any():
+        return found
+    progress.note(f"{gaps.sum()} of {len(gaps)} rows have no target {name!r} and are left out")
+    if table:
+        return data.Table(found.frame[~gaps].reset_index(drop=True))
+    return data.Matrix(found.X[~gaps], found.y[~gaps], found.names, found.base)
 
 
 def model_data(
@@ -65,6 +87,7 @@ def model_data(
     path, format = (arguments.train, None) if train else (arguments.data, arguments.format)
     _check_kind(model, data.find_format(path, format))
     found = data.read(arguments, progress, train=train, rows=rows, **_wishes(model, arguments))
+    found = _with_targets(found, arguments.target or model.about["target"], arguments, progress)
     X, y = _features(model, found, arguments, progress), _target(model, found, arguments)
     return X, targets.for_scoring(y, arguments.target or model.about["target"], model.classes)
 
@@ -77,15 +100,17 @@ def model_blocks(
     _check_kind(model, format)
     if format != "svmlight":
         found = data.read(arguments, progress, **_wishes(model, arguments))
-        X = _features(model, found, arguments, progress)
         name = arguments.target or model.about["target"]
+        if labelled:
+            found = _with_targets(found, name, arguments, progress)
+        X = _features(model, found, arguments, progress)
         yield (
             X,
             targets.for_scoring(_target(model, found, arguments), name, model.classes) if labelled else None,
         )
         return
     if arguments.where:
-        raise UsageError("--where needs columns with names, which svmlight does not have")
+        raise UsageError("--where needs columns with names, which svmlight does not have: leave it out")
     _wishes(model, arguments)
     progress.step("reading")
     d, base, empty = int(model.pipeline.n_features_in_), model.about["base"], True

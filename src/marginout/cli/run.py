@@ -31,6 +31,7 @@ OPTIONS = {
     "set class_weight='balanced'": "add --balanced",
     "Extend Cs": "Extend --C",
     "Extend noises": "Extend --noise",
+    "n_splits=": "--folds=",
     "the largest Cs": "the largest values of --C",
     "scale the features": "scale the features (svmlight, npz: --scale)",
     "Scale the features": "Scale the features (svmlight, npz: --scale)",
@@ -63,10 +64,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         _silence_stdout()
         return BROKEN_PIPE
     except Exception as error:
-        return _fail(arguments, *_explain(error))
+        return _fail(arguments, *_explain(error, arguments))
 
 
-def _explain(error: Exception) -> tuple[str, int]:
+def _explain(error: Exception, arguments: Namespace) -> tuple[str, int]:
     """The line and the exit code of an error."""
     if isinstance(error, CommandError):
         return str(error), error.code
@@ -75,7 +76,10 @@ def _explain(error: Exception) -> tuple[str, int]:
     if isinstance(error, OSError):
         return f"cannot write: {error.strerror or error}: free space, or name another file", 5
     if isinstance(error, ValueError):  # the library's words about data and parameters
-        return _translated(str(error)), 3
+        said = _translated(str(error))
+        if hasattr(arguments, "categorical"):  # only `fit` and `compare` can still choose what a column is
+            said = said.replace("write a number there", "write a number there, or use --categorical")
+        return said, 3
     name = type(error).__name__
     return f"unexpected {name}: {error} (a bug: run again with --debug and report it)", 1
 

@@ -57,7 +57,7 @@ def run(arguments: Namespace) -> None:
     if arguments.train == arguments.data and sorted(arguments.train_where) == sorted(arguments.where):
         raise UsageError("--train is DATA itself: name other rows, by --train-where, or leave it out")
     if arguments.train_where and not arguments.train:
-        raise UsageError("--train-where needs --train")
+        raise UsageError("--train-where needs --train: name the training data with it, or leave it out")
     progress = Progress(arguments.quiet or arguments.json)
     model = modelfile.load(arguments.model)
     X, y = model_data(model, arguments, progress, rows=arguments.rows)

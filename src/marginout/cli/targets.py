@@ -48,7 +48,7 @@ def clean(values: Any, name: str) -> NDArray[Any]:
         first = int(np.argmax(gaps)) + 1
         raise DataError(
             f"the target {name!r} is missing or not finite in {gaps.sum()} of {len(gaps)} rows, "
-            f"first in row {first}: remove these rows"
+            f"first in row {first}: add --drop-unlabelled to leave these rows out"
         )
     values = np.asarray(values)
     if values.dtype.kind in "iuf":
@@ -62,6 +62,7 @@ def clean(values: Any, name: str) -> NDArray[Any]:
 
 
 def _gaps(values: Any) -> NDArray[np.bool_]:
+    """Which values are missing, or are no finite numbers."""
     if hasattr(values, "isna"):
         gaps = np.array(values.isna())
         values = values.to_numpy()
@@ -75,25 +76,46 @@ def _gaps(values: Any) -> NDArray[np.bool_]:
     return np.asarray(gaps)
 
 
+def unlabelled(values: Any) -> NDArray[np.bool_]:
+    """Which targets are missing or infinite, in a column as it was read or in an array."""
+    if not hasattr(values, "isna"):
+        return _gaps(values)
+    import pandas
+
+    numbers = pandas.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    return np.asarray(missing(values) | np.isinf(numbers))
+
+
 def for_training(values: Any, name: str, task: str | None) -> tuple[NDArray[Any], str]:
     """What to fit to, and the task; refuses targets that nothing can be learnt from."""
     y = clean(values, name)
     task = find_task(y, task)
     if task == "regression":
         if y.dtype.kind not in "fiu":
-            raise DataError(f"the target {name!r} holds {y[0]!r}, but regression needs numbers: set --task")
+            raise DataError(
+                f"the target {name!r} holds {y[0]!r}, but regression needs numbers: name another --target, "
+                "or leave --task out"
+            )
         return y.astype(np.float64), task
     if y.dtype.kind == "f":
         y = y.astype(np.int64) if np.all(y == np.floor(y)) and np.abs(y).max() < 2**53 else y.astype(str)
     kinds = len(np.unique(y))
     if kinds < 2:
-        raise DataError(f"the target {name!r} has one value, {y[0]!r}: two classes are needed at least")
-    if kinds > max(CLASSES, len(y) // 2):
         raise DataError(
-            f"the target {name!r} has {kinds} different values in {len(y)} rows: name another --target, or "
-            "set --task regression"
+            f"the target {name!r} has one value, {y[0]!r}, but two classes are needed: name another --target"
         )
+    if kinds > max(CLASSES, len(y) // 2):
+        cure = "name another --target" + (", or set --task regression" if y.dtype.kind in "iu" else "")
+        raise DataError(f"the target {name!r} has {kinds} different values in {len(y)} rows: {cure}")
     return y.astype(object) if y.dtype.kind == "U" else y, task
+
+
+def check_folds(y: NDArray[Any], task: str, folds: int) -> None:
+    """Refuse more folds than the largest class, or the data, have rows."""
+    most = int(np.unique(y, return_counts=True)[1].max()) if task == "classification" else len(y)
+    if most < folds:
+        what = "the largest class has" if task == "classification" else "there are"
+        raise DataError(f"--folds {folds} is too many, for {what} {most} rows: lower --folds")
 
 
 def largest_share(y: NDArray[Any]) -> float:
@@ -106,11 +128,16 @@ def for_scoring(values: Any, name: str, classes: Any) -> NDArray[Any]:
     y = clean(values, name)
     if classes is None:
         if y.dtype.kind not in "fiu":
-            raise DataError(f"the target {name!r} holds {y[0]!r}, but the model predicts numbers")
+            raise DataError(
+                f"the target {name!r} holds {y[0]!r}, but the model predicts numbers: name another --target"
+            )
         return y.astype(np.float64)
     if classes.dtype.kind in "fiu":
         if y.dtype.kind not in "fiu":
-            raise DataError(f"the target {name!r} holds {y[0]!r}, but the model's classes are numbers")
+            raise DataError(
+                f"the target {name!r} holds {y[0]!r}, but the model's classes are numbers: "
+                "name another --target"
+            )
         return y
     if y.dtype.kind == "f" and np.all(y == np.floor(y)):
         y = y.astype(np.int64)

@@ -44,7 +44,7 @@ NEGLIGIBLE = 0.01
 #: By less than this they differ by rounding errors only, whatever classes they stand for.
 ROUNDING = 1e-12
 #: Rows whose scores are looked at before those of all.
-GLANCE = 1000
+GLANCE = 100
 #: `tol` in units of the objective: a fit ends within this fraction of `tol`·F of the optimum.
 TOL_UNIT = 0.1
 
@@ -148,13 +148,14 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         Where classes are of unequal size, or noise is heavy, w = 0 can be the optimum of a loss with a kink.
         """
         scale = float(self._loss(Y).scale)
-        used = np.flatnonzero(weights.any(axis=1))
-        for rows in (used[:: 1 + len(used) // GLANCE], used):
-            scores = self._raw_scores(X[rows])
-            spread = float(np.ptp(scores, axis=0).max())
+        used = weights.any(axis=1)
+        some = slice(None, None, 1 + X.shape[0] // GLANCE)
+        for part, rows in ((X[some], some), (X, slice(None))):
+            scores = self._raw_scores(part)[used[rows]]
+            spread = float(np.ptp(scores, axis=0).max()) if len(scores) else 0.0
             if spread >= NEGLIGIBLE * scale or (spread >= ROUNDING * scale and self._several(scores)):
                 return
-        if not (_varies(X[used]) and _varies(Y[used])):
+        if not (_varies(X if used.all() else X[used]) and _varies(Y[used])):
             return
         what = f"scores of the training data differ by {spread:.1e} only"
         if hasattr(self, "classes_"):
