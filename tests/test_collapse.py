@@ -18,6 +18,9 @@ from marginout import (
     MCFRegressor,
 )
 
+#: Elsewhere the warning is ignored: many tests fit data from which nothing can be learnt.
+pytestmark = pytest.mark.filterwarnings("error")
+
 RNG = np.random.default_rng(0)
 #: A survey: standardised answers that say a little about a rare yes.
 X = RNG.normal(size=(400, 8))

@@ -53,7 +53,7 @@ def test_an_id_is_kept_as_it_is_written(run, files, logistic, tmp_path):
     assert out.splitlines()[:2] == ["code,prediction", f"000,{load(logistic).predict(frame)[0]}"]
     assert out.splitlines()[6].startswith(",")
     out = run("predict", logistic, tmp_path / "coded.csv", "--id", "code", "--json")[1]
-    assert [json.loads(line)["code"] for line in out.splitlines()][3:6] == ["003", "004", None]
+    assert [json.loads(line)["code"] for line in out.splitlines()][3:6] == ["003", "004", ""]
     # A column that the model learns from is kept all the same.
     out = run("predict", logistic, tmp_path / "coded.csv", "--id", "age")[1]
     assert_allclose(pd.read_csv(io.StringIO(out))["age"], frame["age"])

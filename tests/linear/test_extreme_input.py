@@ -16,9 +16,6 @@ from marginout.noise import Deletion, Gaussian
 
 from .inputs import TARGET, D, N, X, accepted, each_classifier, each_estimator, targets
 
-#: Data that leave nothing but the offset to learn are meant to be here.
-pytestmark = pytest.mark.filterwarnings("ignore:The model has collapsed")
-
 
 def reference(model, data, y):
     """The minimum of F for dropout and the bound, from its formula and SciPy, in scaled variables."""

@@ -15,9 +15,6 @@ from marginout.noise import Deletion, Dropout, Gaussian, Laplace, Poisson
 
 from .problems import ESTIMATORS, EXPECTATIONS, SOLVERS, problem, quiet
 
-#: Data that leave nothing but the offset to learn are meant to be here.
-pytestmark = pytest.mark.filterwarnings("ignore:The model has collapsed")
-
 #: Mean and variance of a corrupted entry, written down again, and not taken from marginout.noise.
 NOISES = {
     0.0: (lambda x: x, lambda x: 0 * x),

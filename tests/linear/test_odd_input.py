@@ -60,7 +60,6 @@ def test_odd_X(estimator, noise, case, tmp_path):
     assert_allclose(model.intercept_, usual.intercept_, rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore:The model has collapsed")
 @each_estimator
 @pytest.mark.parametrize("kind", [bool, np.int8, np.int64, np.uint8, np.float16])
 def test_whole_numbers(estimator, kind):

@@ -30,7 +30,6 @@ CHANGES = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore:The model has collapsed")
 @pytest.mark.parametrize(("estimator", "usual", "other"), CHANGES)
 def test_parameter_changes_the_solution(estimator, usual, other):
     X, y = problem(estimator)

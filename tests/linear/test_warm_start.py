@@ -68,7 +68,6 @@ def test_warm_start_without_an_offset_forgets_the_last_one(estimator, noise):
     assert_allclose(model.objective_, fresh.objective_, rtol=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore:The model has collapsed")
 @pytest.mark.parametrize("estimator", CLASSIFIERS)
 @pytest.mark.parametrize("others", [lambda y: y + 1, lambda y: y == 0, lambda y: y % 2], ids=range(3))
 def test_warm_start_ignores_other_classes(estimator, others):

@@ -100,7 +100,6 @@ def test_one_weight_is_for_all(estimator):
     assert_array_equal(one.coef_, estimator().fit(X, y, sample_weight=np.full(len(y), 2.5)).coef_)
 
 
-@pytest.mark.filterwarnings("ignore:The model has collapsed")
 @pytest.mark.parametrize("estimator", CLASSIFIERS)
 @pytest.mark.parametrize("n_classes", [2, 3])
 @with_and_without_noise
@@ -141,7 +140,6 @@ def test_balanced_is_scikit_learns_for_two_classes(estimator, noise):
     assert_same_solution(tight(estimator, noise, class_weight="balanced").fit(X, y), by_sklearn)
 
 
-@pytest.mark.filterwarnings("ignore:The model has collapsed")
 @pytest.mark.parametrize("estimator", CLASSIFIERS)
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
 def test_class_without_weight(estimator, class_weight):

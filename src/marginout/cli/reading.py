@@ -40,8 +40,8 @@ def training_data(arguments: Namespace, progress: Progress, rows: int = 0) -> Tr
     kinds = arguments.text, arguments.categorical, arguments.numeric, arguments.drop, arguments.only
     if data.is_matrix(data.find_format(arguments.data, arguments.format)) and any(kinds):
         raise UsageError(
-            "--text, --categorical, --numeric, --drop and --only need a table, but svmlight and npz are numbers: "
-            "leave them out"
+            "--text, --categorical, --numeric, --drop and --only need a table, but svmlight and npz are "
+            "numbers: leave them out"
         )
     found = data.read(arguments, progress, target=arguments.target, rows=rows)
     if isinstance(found, data.Table):

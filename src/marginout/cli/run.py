@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -78,7 +79,7 @@ def _explain(error: Exception, arguments: Namespace) -> tuple[str, int]:
     if isinstance(error, ValueError):  # the library's words about data and parameters
         said = _translated(str(error))
         if hasattr(arguments, "categorical"):  # only `fit` and `compare` can still choose what a column is
-            said = said.replace("write a number there", "write a number there, or use --categorical")
+            said = re.sub(r"is no number: mend it$", "is no number: mend it, or use --categorical", said)
         return said, 3
     name = type(error).__name__
     return f"unexpected {name}: {error} (a bug: run again with --debug and report it)", 1

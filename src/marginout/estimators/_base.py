@@ -148,7 +148,7 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         Where classes are of unequal size, or noise is heavy, w = 0 can be the optimum of a loss with a kink.
         """
         scale = float(self._loss(Y).scale)
-        used = weights.any(axis=1)
+        used = np.asarray(weights.any(axis=1))
         some = slice(None, None, 1 + X.shape[0] // GLANCE)
         for part, rows in ((X[some], some), (X, slice(None))):
             scores = self._raw_scores(part)[used[rows]]
