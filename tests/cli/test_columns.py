@@ -335,6 +335,7 @@ def test_dates_become_features(run, tmp_path):
             "iso": day.dt.strftime("%Y-%m-%d"),
             "dotted": day.dt.strftime("%d.%m.%Y"),
             "zoned": when.dt.tz_localize("Europe/Rome", ambiguous="NaT", nonexistent="NaT"),
+            "short": [f"{t.year}/{t.month}/{t.day} {t.hour}:00" if t == t else None for t in when],
             "slashed": day.dt.strftime("%d/%m/%Y"),
             "y": ["no", "yes"] * 75,
         }
@@ -344,16 +345,17 @@ def test_dates_become_features(run, tmp_path):
     described = [fitted(run, tmp_path / name) for name in ("a.csv", "b.parquet")]
     assert described[0][:2] == described[1][:2]
     columns, names, _ = described[0]
-    assert columns["dates"] == ["when", "iso", "dotted", "zoned"]
+    assert columns["dates"] == ["when", "iso", "dotted", "zoned", "short"]
     assert list(columns["left_out"]) == ["slashed"]
     assert "cannot be told apart: write 2024-04-03" in columns["left_out"]["slashed"]
     assert {"when: days", "when: year", "when: hour", "when: month = 1", "when: weekday = Monday"} <= set(
         names
     )
+    truths = {"when": when, "iso": day, "dotted": day, "zoned": frame["zoned"], "short": when}
     for path in (tmp_path / "a.model", tmp_path / "b.model"):
         for source in (frame, pd.read_csv(tmp_path / "a.csv"), pd.read_parquet(tmp_path / "b.parquet")):
             made = marginout.load(path)[0].transform(source)
-            for name, truth in (("when", when), ("iso", day), ("dotted", day), ("zoned", frame["zoned"])):
+            for name, truth in truths.items():
                 truth = truth.dt.tz_convert("UTC").dt.tz_localize(None) if name == "zoned" else truth
                 seconds = (truth - pd.Timestamp(0)).dt.total_seconds()
                 assert_allclose(made[f"{name}: days"], seconds / 86_400, rtol=0, atol=1e-9)

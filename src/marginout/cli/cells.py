@@ -28,9 +28,12 @@ MARKS = ".", ","
 _SPACES = "'’ \u00a0\u202f"
 _UNIT = "[€$£¥₹₩₽₺₪]|EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|CAD|AUD"
 _CODE = re.compile(r"[+-]?0\d")
-_DAY_FIRST = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})")
-_YEAR_FIRST = re.compile(r"\d{4}([-/])\d\d\1\d\d([T ]\d\d:\d\d(:\d\d([.]\d+)?)?(Z|[+-]\d\d:?\d\d)?)?")
-_UNCLEAR = re.compile(r"\d{1,2}[-/]\d{1,2}[-/](\d{4}|\d\d)")
+_TIME = r"(?:[T ](?P<hour>\d{1,2}):(?P<rest>\d\d(?::\d\d(?:[.]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?))?"
+_DATES = (
+    re.compile(r"(?P<year>\d{4})(?P<mark>[-/.])(?P<month>\d{1,2})(?P=mark)(?P<day>\d{1,2})" + _TIME),
+    re.compile(r"(?P<day>\d{1,2})[.](?P<month>\d{1,2})[.](?P<year>\d{4})" + _TIME),
+)
+_UNCLEAR = re.compile(r"\d{1,2}[-/]\d{1,2}[-/](\d{4}|\d\d)\b.*")
 
 
 def _number(mark: str) -> re.Pattern[str]:
@@ -47,18 +50,27 @@ def _number(mark: str) -> re.Pattern[str]:
 _NUMBER = {mark: _number(mark) for mark in MARKS}
 
 
-def missing(column: Any) -> NDArray[np.bool_]:
-    """Which cells of a pandas column are missing: None, NaN, NaT, pd.NA, or a word of NOTHING."""
+def split(column: Any) -> tuple[NDArray[np.bool_], list[Any]]:
+    """Which cells of a pandas column are missing, and those that are not, strings without spaces around them.
+
+    Missing are None, NaN, NaT, pd.NA, and the words of NOTHING.
+    """
     gaps = np.array(column.isna(), dtype=bool)
+    cells = column.tolist()
     if _holds_objects(column):
-        gaps |= [isinstance(cell, str) and cell.strip() in NOTHING for cell in column.tolist()]
-    return gaps
+        cells = [cell.strip() if isinstance(cell, str) else cell for cell in cells]
+        gaps |= [isinstance(cell, str) and cell in NOTHING for cell in cells]
+    return gaps, [cell for cell, gap in zip(cells, gaps.tolist(), strict=True) if not gap]
+
+
+def missing(column: Any) -> NDArray[np.bool_]:
+    """Which cells are missing."""
+    return split(column)[0]
 
 
 def present(column: Any) -> list[Any]:
-    """The cells that are not missing, strings without spaces around them."""
-    kept = column[~missing(column)].tolist()
-    return [cell.strip() if isinstance(cell, str) else cell for cell in kept]
+    """The cells that are not missing."""
+    return split(column)[1]
 
 
 def strings(column: Any) -> list[str]:
@@ -170,11 +182,11 @@ def _plain(cells: list[str]) -> Array | None:
 
 def as_numbers(column: Any, name: str, mark: str | None) -> Array:
     """Float64 of a column; a missing cell is NaN, 45% is 0.45, and a currency is left out."""
-    gaps, values = missing(column), np.full(len(column), np.nan)
     if not _holds_objects(column):
-        values[~gaps] = column[~gaps].to_numpy(dtype=np.float64)
+        values: Array = column.to_numpy(dtype=np.float64, na_value=np.nan)
     else:
-        cells = present(column)
+        gaps, cells = split(column)
+        values = np.full(len(column), np.nan)
         plain = _plain(cells) if mark == "." and all(isinstance(cell, str) for cell in cells) else None
         values[~gaps] = [_as_number(cell, name, mark) for cell in cells] if plain is None else plain
     if np.isinf(values).any():
@@ -233,10 +245,9 @@ _EPOCH = "1970-01-01"
 
 
 def is_date(cells: list[Any]) -> bool:
-    """Whether all cells are dates, or strings such as 2024-04-03, 2024-04-03 10:30 and 03.04.2024."""
-    if not all(_looks_like_date(cell) for cell in cells):
-        return False
-    return not bool(_timestamps(cells).isna().any())
+    """Whether all cells are dates, or strings such as 2024-04-03, 2024/4/3 10:30 and 03.04.2024."""
+    texts = [_iso(cell) for cell in cells]
+    return all(texts) and not bool(_timestamps(texts).isna().any())
 
 
 def unclear_date(cells: list[Any]) -> bool:
@@ -244,21 +255,21 @@ def unclear_date(cells: list[Any]) -> bool:
     return all(isinstance(cell, str) and _UNCLEAR.fullmatch(cell) for cell in cells)
 
 
-def _looks_like_date(cell: Any) -> bool:
-    if isinstance(cell, str):
-        return bool(_YEAR_FIRST.fullmatch(cell) or _DAY_FIRST.fullmatch(cell))
-    return isinstance(cell, datetime.date)  # datetime and pandas.Timestamp are dates, too
+def _iso(cell: Any) -> str:
+    """A date as ISO 8601 writes it; empty where there is none."""
+    if not isinstance(cell, str):  # datetime and pandas.Timestamp are dates, too
+        return cell.isoformat() if isinstance(cell, datetime.date) else ""
+    match = next(filter(None, (pattern.fullmatch(cell) for pattern in _DATES)), None)
+    if not match:
+        return ""
+    date = f"{match['year']}-{match['month']:0>2}-{match['day']:0>2}"
+    return f"{date}T{match['hour']:0>2}:{match['rest']}" if match["hour"] else date
 
 
-def _timestamps(cells: list[Any]) -> Any:
+def _timestamps(texts: list[str]) -> Any:
     """Times in UTC, to which those without a zone are taken to belong; NaT where there is no such day."""
     import pandas
 
-    texts = [
-        _DAY_FIRST.sub(r"\3-\2-\1", cell).replace("/", "-") if isinstance(cell, str) else cell.isoformat()
-        for cell in cells
-    ]
-    texts = [re.sub(r"-(\d)(?!\d)", r"-0\1", text) if len(text) < 10 else text for text in texts]
     return pandas.Series(pandas.to_datetime(texts, format="ISO8601", utc=True, errors="coerce"))
 
 
@@ -266,14 +277,13 @@ def as_dates(column: Any, name: str) -> dict[str, NDArray[Any]]:
     """The parts of a column of dates: days since 1970, year, hour as numbers, month and weekday as words."""
     import pandas
 
-    gaps = missing(column)
-    cells = present(column)
+    gaps, cells = split(column)
     wrong = next((cell for cell in cells if not is_date([cell])), None) if not is_date(cells) else None
     if wrong is not None:
         raise ValueError(
             f"the column {name!r} holds {str(wrong)[:40]!r} where a date is needed: write it as 2024-04-03"
         )
-    times = _timestamps(cells)
+    times = _timestamps([_iso(cell) for cell in cells])
     days = (times - pandas.Timestamp(_EPOCH, tz="UTC")) / pandas.Timedelta(days=1)
     found: dict[str, Any] = {
         "days": days,
