@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.options import Options
 from benchmarks.problems import DATA, DataMissingError
-from benchmarks.report import RESULTS, environment, show, write
+from benchmarks.report import RESULTS, environment, load, record, show, write
 from benchmarks.sections import SECTIONS
 
 
@@ -37,10 +37,9 @@ def main() -> None:
     )
     # A quick run's numbers mean nothing and must not replace measured ones.
     folder = arguments.csv or (RESULTS / "quick" if arguments.quick else RESULTS)
-    where = environment()
-    print(where, end="\n\n", flush=True)
+    print(environment(), end="\n\n", flush=True)
     for name in arguments.only:
-        start = time.perf_counter()
+        start, before = time.perf_counter(), load()
         try:
             report = SECTIONS[name](options)
         except DataMissingError as missing:
@@ -49,8 +48,7 @@ def main() -> None:
         print(f"== {name} ({time.perf_counter() - start:.0f} s)")
         show(report)
         write(report, name, folder)
-    if folder.exists():
-        (folder / "environment.txt").write_text(where + "\n", encoding="utf-8")
+        record(name, before, folder)
 
 
 if __name__ == "__main__":

@@ -49,12 +49,18 @@ class Outcome:
 
     entry: Entry
     seconds: list[float] = field(default_factory=list)
+    cpu_seconds: list[float] = field(default_factory=list)
     models: list[Any] = field(default_factory=list)
     converged: bool = True
 
     @property
     def time(self) -> float:
         return median(self.seconds)
+
+    @property
+    def cpu_time(self) -> float:
+        """CPU time of all threads of this process."""
+        return median(self.cpu_seconds)
 
     @property
     def n_iter(self) -> int:
@@ -82,8 +88,9 @@ def race_all(runs: Sequence[tuple[Problem, Entry]], repeats: int) -> list[Outcom
             model = entry.make(seed)
             with threadpool_limits(limits=entry.threads), convergence() as late:
                 gc.collect()
-                start = time.perf_counter()
+                start, cpu = time.perf_counter(), time.process_time()
                 model.fit(problem.X, problem.y)
+                outcome.cpu_seconds.append(time.process_time() - cpu)
                 outcome.seconds.append(time.perf_counter() - start)
             outcome.models.append(model)
             outcome.converged &= not late

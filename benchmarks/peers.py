@@ -93,9 +93,14 @@ def _hinge(estimator: Any, C: float, X: Any, y: Any, offset: bool) -> float:
     return _ridge(estimator, offset) + C * float(np.maximum(0, 1 - signs * scores).sum())
 
 
-def _logistic(estimator: Any, C: float, X: Any, y: Any) -> float:
+def _squared_hinge(estimator: Any, C: float, X: Any, y: Any) -> float:
     scores, signs = _scores_and_signs(estimator, X, y)
-    return _ridge(estimator, False) + C * float(np.logaddexp(0, -signs * scores).sum())
+    return _ridge(estimator, True) + C * float(np.square(np.maximum(0, 1 - signs * scores)).sum())
+
+
+def _logistic(estimator: Any, C: float, X: Any, y: Any, offset: bool) -> float:
+    scores, signs = _scores_and_signs(estimator, X, y)
+    return _ridge(estimator, offset) + C * float(np.logaddexp(0, -signs * scores).sum())
 
 
 def _insensitive(estimator: Any, C: float, X: Any, y: Any) -> float:
@@ -119,6 +124,10 @@ def _linear_svc(C: float, rate: float, **more: Any) -> Any:
     return LinearSVC(loss="hinge", C=C, **more)
 
 
+def _squared_svc(C: float, rate: float, **more: Any) -> Any:
+    return LinearSVC(C=C, **more)
+
+
 def _linear_svr(C: float, rate: float, **more: Any) -> Any:
     return LinearSVR(C=C, epsilon=EPSILON, **more)
 
@@ -127,12 +136,18 @@ def _plain_lr(C: float, rate: float, **more: Any) -> Any:
     return LogisticRegression(C=C, solver="lbfgs", **{"max_iter": 1000, **more})
 
 
+def _liblinear_lr(C: float, rate: float, dual: bool, **more: Any) -> Any:
+    return LogisticRegression(C=C, solver="liblinear", dual=dual, **{"max_iter": 1000, **more})
+
+
 # liblinear's own stopping rule; at these it is within about 1e-6 of its optimum or better.
 _LIBLINEAR: dict[str, Any] = {"tol": 1e-7, "max_iter": 100_000, "random_state": 0}
 _TIGHT_SVC = partial(_svc, **TIGHT)
 _TIGHT_SVR = partial(_svr, **TIGHT)
 _TIGHT_LR = partial(_lr, **TIGHT)
 _TIGHT_LINEAR_SVC = partial(_linear_svc, **_LIBLINEAR)
+_TIGHT_SQUARED_SVC = partial(_squared_svc, **_LIBLINEAR)
+_TIGHT_LIBLINEAR_LR = partial(_liblinear_lr, dual=False, **_LIBLINEAR)
 _TIGHT_LINEAR_SVR = partial(_linear_svr, **_LIBLINEAR)
 _TIGHT_PLAIN_LR = partial(_plain_lr, tol=1e-9, max_iter=100_000)
 
@@ -150,7 +165,17 @@ LR_LBFGS = Peer("DropoutLR lbfgs", partial(_lr, solver="lbfgs"), _ours, _TIGHT_L
 SVR = Peer("DropoutSVR", _svr, _ours, _TIGHT_SVR, noisy=True)
 LINEAR_SVC = Peer("LinearSVC", _linear_svc, partial(_hinge, offset=True), _TIGHT_LINEAR_SVC)
 LINEAR_SVR = Peer("LinearSVR", _linear_svr, _insensitive, _TIGHT_LINEAR_SVR)
-PLAIN_LR = Peer("LogisticRegression", _plain_lr, _logistic, _TIGHT_PLAIN_LR)
+SQUARED_SVC = Peer("LinearSVC squared hinge", _squared_svc, _squared_hinge, _TIGHT_SQUARED_SVC)
+PLAIN_LR = Peer("LogisticRegression", _plain_lr, partial(_logistic, offset=False), _TIGHT_PLAIN_LR)
+PRIMAL_LR, DUAL_LR = (
+    Peer(
+        f"LogisticRegression liblinear{name}",
+        partial(_liblinear_lr, dual=dual),
+        partial(_logistic, offset=True),
+        _TIGHT_LIBLINEAR_LR,
+    )
+    for name, dual in (("", False), (" dual", True))
+)
 LATENT_MEMORY = Peer(
     "LatentDropoutSVC 60, 3 iterations",
     lambda C, rate: LatentDropoutSVC(60, C, noise=rate, max_iter=3),
@@ -170,7 +195,10 @@ PEERS = {
         SVR,
         LINEAR_SVC,
         LINEAR_SVR,
+        SQUARED_SVC,
         PLAIN_LR,
+        PRIMAL_LR,
+        DUAL_LR,
         SGD,
         LATENT_MEMORY,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
+from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import normalize, scale
 
 DATA = "MARGINOUT_DATA"
 DOMAINS = ("books", "dvd", "electronics", "kitchen")
+#: What may be made of the counts of words: see :meth:`Problem.words_as`.
+WORDS = ("counts", "0 and 1", "log counts", "log counts, unit rows", "tf-idf, unit rows")
 
 
 class DataMissingError(Exception):
@@ -29,6 +33,7 @@ class Problem:
     y: Any
     X_test: Any = None
     y_test: Any = None
+    words: str | None = None
 
     @property
     def nnz(self) -> int:
@@ -48,6 +53,21 @@ class Problem:
         chosen = np.linspace(0, self.X.shape[0] - 1, rows).astype(int)
         return _known_classes(replace(self, X=self.X[chosen], y=self.y[chosen]))
 
+    def words_as(self, words: str) -> Problem:
+        """Counts x as they are, as 1 where x > 0, as log(1 + x), and the last two in rows of length one:
+        log(1 + x), and (1 + log x)·log(inverse document frequency), frequencies those of the training rows.
+        (The last is what the command makes of texts.)
+        """
+        make: dict[str, Callable[[Any], Any]] = {
+            "counts": lambda X: X,
+            "0 and 1": lambda X: X.sign(),
+            "log counts": lambda X: X.log1p(),
+            "log counts, unit rows": lambda X: normalize(X.log1p()),
+            "tf-idf, unit rows": TfidfTransformer(sublinear_tf=True).fit(self.X).transform,
+        }
+        X, X_test = (make[words](each).tocsr() for each in (self.X, self.X_test))
+        return replace(self, X=X, X_test=X_test, words=words)
+
 
 def amazon(domain: str) -> Problem:
     """Reviews of one product domain as counts of 5,000 words and bigrams; 2,000 to train on."""
@@ -62,10 +82,9 @@ def reuters() -> Problem:
 
 
 def newsgroups() -> Problem:
-    """20 newsgroups, log counts of 17,576 words, rows of length one; 11,314 posts to train on."""
+    """20 newsgroups as counts of 17,576 words; 11,314 posts to train on."""
     X, z = _csr("newsgroups20_bow.npz")
-    np.log1p(X.data, out=X.data)
-    return _split("20 newsgroups", normalize(X), z["y"], z["split"] == 0)
+    return _split("20 newsgroups", X, z["y"], z["split"] == 0)
 
 
 def mnist() -> Problem:

@@ -26,9 +26,10 @@ RESULTS = Path(__file__).parent / "results"
 class Row:
     """One line of a section's table and CSV; what a section does not measure stays None.
 
-    time_s is the median, ratio_to_peer is time_s over the time of the entry named `peer`
-    in the same race, suboptimality is F/min F − 1 and reference_gap bounds the error of
-    min F, memory is in MB of 1e6 bytes.
+    time_s is the median of the wall clock, cpu_s that of the process's CPU time; ratio_to_peer and
+    cpu_ratio_to_peer are these over those of the entry named `peer` in the same race. suboptimality is
+    F/min F − 1 and reference_gap bounds the error of min F, memory is in MB of 1e6 bytes. reduction is
+    1 − test error / peer's test error, between low and high with 95 % confidence, p_value McNemar's.
     """
 
     problem: str
@@ -53,6 +54,13 @@ class Row:
     input_mb: float | None = None
     peak_mb: float | None = None
     peak_over_input: float | None = None
+    words: str | None = None
+    cpu_s: float | None = None
+    cpu_ratio_to_peer: float | None = None
+    reduction: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p_value: float | None = None
 
 
 @dataclass
@@ -83,6 +91,8 @@ def row(
         threads=entry.threads,
         repeats=len(outcome.seconds),
         time_s=outcome.time,
+        cpu_s=outcome.cpu_time,
+        words=problem.words,
         n_iter=outcome.n_iter,
         converged=outcome.converged,
         **more,
@@ -90,6 +100,7 @@ def row(
     if against is not None and against is not outcome:
         line.peer = against.entry.peer.name
         line.ratio_to_peer = outcome.time / against.time
+        line.cpu_ratio_to_peer = outcome.cpu_time / against.cpu_time
     if optima is not None:
         line.suboptimality, line.reference_gap = optima.precision(outcome) or (None, None)
     if problem.X_test is not None:
@@ -159,16 +170,30 @@ def write_lines(lines: Sequence[dict[str, Any]], name: str, folder: Path) -> Non
         writer.writerows(lines)
 
 
-def environment() -> str:
-    """The machine, its load, the versions and the thread pools."""
+def load() -> float:
+    """The load of the machine in the last minute, nan where it is not known."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
+
+
+def environment(before: float | None = None) -> str:
+    """The machine, its load, now and before a run, the versions and the thread pools."""
     packages = ("marginout", "scikit-learn", "numpy", "scipy")
     versions = ", ".join(f"{name} {version(name)}" for name in packages)
     pools = sorted({f"{pool['internal_api']} {pool['num_threads']}" for pool in threadpool_info()})
-    load = f"load {os.getloadavg()[0]:.2f}, " if hasattr(os, "getloadavg") else ""
+    loads = f"load {load():.2f}" if before is None else f"load {before:.2f} before, {load():.2f} after"
     return (
-        f"{_processor()}, {os.cpu_count()} CPUs, {load}Python {platform.python_version()}, {versions}; "
+        f"{_processor()}, {os.cpu_count()} CPUs, {loads}, Python {platform.python_version()}, {versions}; "
         f"threads available: {', '.join(pools)}; threads used: the column `threads`"
     )
+
+
+def record(section: str, before: float, folder: Path) -> None:
+    """Write into environment.txt where a section ran, one line each, in place of its earlier line."""
+    path = folder / "environment.txt"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    lines = [line for line in lines if not line.startswith(f"{section}: ")]
+    lines.append(f"{section}: {environment(before)}")
+    path.write_text("\n".join(sorted(lines)) + "\n", encoding="utf-8")
 
 
 def _processor() -> str:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from benchmarks.options import Options
 from benchmarks.report import Report
 from benchmarks.sections import (
-    accuracy,
     amazon,
     bundled,
     choice,
@@ -17,6 +16,7 @@ from benchmarks.sections import (
     files,
     hotel,
     latent,
+    latent_time,
     memory,
     mnist,
     reuters,
@@ -36,8 +36,9 @@ SECTIONS: dict[str, Callable[[Options], Report]] = {
     "memory": memory.run,
     "files": files.run,
     "cluster": cluster.run,
-    "accuracy": accuracy.run,
     "search": search.run,
     "choice": choice.run,
+    "choice_classes": choice.run_classes,
     "latent": latent.run,
+    "latent_time": latent_time.run,
 }

@@ -1,82 +1,167 @@
-"""The four Amazon domains, 2,000 reviews x 5,000 counts: time over scikit-learn's, one thread each side."""
+"""The four Amazon domains, 2,000 reviews x 5,000 words: time over scikit-learn's, one thread each side."""
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
+from typing import Any
 
 from benchmarks import problems
 from benchmarks.measure import Entry, Optima, race
 from benchmarks.options import Options
 from benchmarks.peers import (
+    DUAL_LR,
     LINEAR_SVC,
     LR,
     LR_IRLS,
     LR_LBFGS,
     PLAIN_LR,
+    PRIMAL_LR,
     SGD,
+    SQUARED_SVC,
     SVC,
     SVC_IRLS,
     SVC_LBFGS,
     Peer,
 )
-from benchmarks.report import Report, Row, geometric_mean, row
+from benchmarks.problems import WORDS, Problem
+from benchmarks.report import RESULTS, Report, Row, geometric_mean, row
+from benchmarks.sections import choice
 
 RATES = (0.5, 0.0, 0.05, 0.1, 0.3, 0.7, 0.9)
 HEADLINE = (0.3, 0.5, 0.7, 0.9)
-CS = (0.1, 0.01, 1.0)
+CS, UNIT_CS = (0.1, 0.01, 1.0), (1.0, 0.1, 10.0)
+#: scikit-learn's ways to the same kind of model.
+PEERS = {SVC: (LINEAR_SVC, SQUARED_SVC), LR: (PLAIN_LR, PRIMAL_LR, DUAL_LR)}
 #: The cells in which the other solvers, and SGD, run as well: they are slower, and a few suffice.
 SOLVER_RATES = (0.5, 0.1, 0.9)
+#: What the section `choice` calls these models.
+CHOSEN = {
+    SVC: choice.SVC,
+    LINEAR_SVC: choice.HINGE,
+    SQUARED_SVC: choice.SQUARED,
+    LR: choice.LR,
+    PLAIN_LR: choice.LOGISTIC,
+    PRIMAL_LR: choice.LOGISTIC,
+    DUAL_LR: choice.LOGISTIC,
+}
 
 
 def run(options: Options) -> Report:
-    """All domains x C x rates for the default solver; the others on the first two domains at C = 0.1."""
+    """All words x domains x C x rates, then each model at the C and the rate that its folds choose.
+
+    Ratios are to the fastest peer of the same cell. Precision is measured on the first domain.
+    """
     report = Report()
-    domains = options.few(problems.DOMAINS)
-    for domain in domains:
-        problem = problems.amazon(domain).thin(options.rows(500))
-        optima = Optima(problem)
-        for C in options.few(CS):
-            for rate in options.few(RATES, 2):
-                _pair(report, problem, optima, C, rate, options, (SVC, LINEAR_SVC))
-                _pair(report, problem, optima, C, rate, options, (LR, PLAIN_LR))
-        if domain in problems.DOMAINS[:2]:
-            for rate in options.few(SOLVER_RATES):
-                others = (SVC_IRLS, SVC_LBFGS, SGD, LINEAR_SVC)
-                _pair(report, problem, optima, CS[0], rate, options, others)
-                _pair(report, problem, optima, CS[0], rate, options, (LR_IRLS, LR_LBFGS, PLAIN_LR))
+    chosen = _chosen()
+    for words in options.few(WORDS):
+        for domain in options.few(problems.DOMAINS):
+            problem = problems.amazon(domain).thin(options.rows(500)).words_as(words)
+            optima = Optima(problem) if domain == problems.DOMAINS[0] else None
+            for C in options.few(UNIT_CS if words.endswith("unit rows") else CS):
+                for ours, peers in PEERS.items():
+                    own = [Entry(ours, C, rate) for rate in options.few(RATES, 2)]
+                    _race(report, problem, own, [Entry(peer, C) for peer in peers], options.repeats, optima)
+            for ours, peers in PEERS.items():
+                cells = {peer: chosen.get((domain, words, CHOSEN[peer])) for peer in (ours, *peers)}
+                if None not in cells.values():
+                    first, *rest = [Entry(peer, *cell) for peer, cell in cells.items() if cell]
+                    _race(report, problem, [first], rest, options.repeats, None, f"{domain}, chosen")
+    _other_solvers(report, options)
     _summarise(report)
     return report
 
 
-def _pair(
+def _chosen() -> dict[tuple[str, str, str], tuple[float, float]]:
+    """C and rate by domain, words and model, as the section `choice` left them in its results."""
+    path = RESULTS / "choice.csv"
+    if not path.exists():
+        return {}
+    with path.open(newline="", encoding="utf-8") as file:
+        found = [line for line in csv.DictReader(file) if line["C"]]
+    return {
+        (line["problem"], line["words"], line["model"]): (float(line["C"]), float(line["rate"] or 0))
+        for line in found
+        if "words" in line
+    }
+
+
+def _race(
     report: Report,
-    problem: problems.Problem,
-    optima: Optima,
-    C: float,
-    rate: float,
-    options: Options,
-    peers: Sequence[Peer],
+    problem: Problem,
+    ours: Sequence[Entry],
+    peers: Sequence[Entry],
+    repeats: int,
+    optima: Optima | None,
+    name: str | None = None,
 ) -> None:
-    """Race some peers against the last of them."""
-    outcomes = race(problem, [Entry(peer, C, rate) for peer in peers], options.repeats)
-    report.rows += [row(problem, outcome, outcomes[-1], optima) for outcome in outcomes]
+    """Race some entries against peers, all in one race; the ratio is to the fastest peer."""
+    outcomes = race(problem, [*ours, *peers], repeats)
+    fastest = min(outcomes[len(ours) :], key=lambda outcome: outcome.cpu_time)
+    lines = [row(problem, outcome, fastest, optima) for outcome in outcomes]
+    for line in lines:
+        line.problem = name or line.problem
+    report.rows += lines
+
+
+def _other_solvers(report: Report, options: Options) -> None:
+    """Counts, the first two domains, C = 0.1."""
+    for domain in options.few(problems.DOMAINS[:2]):
+        problem = problems.amazon(domain).thin(options.rows(500)).words_as("counts")
+        for rate in options.few(SOLVER_RATES):
+            for own, peer in (((SVC_IRLS, SVC_LBFGS, SGD), LINEAR_SVC), ((LR_IRLS, LR_LBFGS), PLAIN_LR)):
+                entries = [Entry(each, CS[0], rate) for each in own]
+                name = f"{domain}, other solvers"
+                _race(report, problem, entries, [Entry(peer, CS[0])], options.repeats, None, name)
 
 
 def _summarise(report: Report) -> None:
-    for peer in (SVC, LR):
-        own = [line for line in report.rows if line.model == peer.name]
-        against = own[0].peer
-        for rate in sorted({line.rate for line in own if line.rate is not None}):
-            _ratio(report, f"{peer.name} / {against}, rate {rate}", [r for r in own if r.rate == rate])
-        _ratio(report, f"{peer.name} / {against}, rates 0.3-0.9", [r for r in own if r.rate in HEADLINE])
-    for name in (SVC_IRLS.name, SVC_LBFGS.name, SGD.name, LR_IRLS.name, LR_LBFGS.name):
-        lines = [line for line in report.rows if line.model == name]
-        _ratio(report, f"{name} / {lines[0].peer}", lines)
-    for name in (LINEAR_SVC.name, PLAIN_LR.name):
-        precision = [line.suboptimality or 0.0 for line in report.rows if line.model == name]
-        report.summary[f"{name}, max suboptimality on its own objective"] = max(precision)
+    grid = [line for line in report.rows if line.problem in problems.DOMAINS]
+    for ours, peers in PEERS.items():
+        for words in dict.fromkeys(line.words for line in report.rows):
+            own = [line for line in grid if (line.model, line.words) == (ours.name, words)]
+            name = f"{ours.name}, {words}"
+            for rate in sorted({line.rate for line in own if line.rate is not None}):
+                _ratio(report, f"{name}, rate {rate}", [line for line in own if line.rate == rate])
+            heavy = [line for line in own if line.rate in HEADLINE]
+            _ratio(report, f"{name}, rates 0.3-0.9", heavy)
+            _worst(report, f"{name}, rates 0.3-0.9", heavy)
+            _worst(report, f"{name}, all rates", own)
+            for peer in peers:
+                ratios = _ratios_to(grid, heavy, peer)
+                report.summary[f"{name}, rates 0.3-0.9: CPU time / {peer.name}"] = geometric_mean(ratios)
+            chosen = [
+                line
+                for line in report.rows
+                if line.problem.endswith(", chosen") and (line.model, line.words) == (ours.name, words)
+            ]
+            if chosen:
+                _ratio(report, f"{name}, chosen", chosen)
+                _worst(report, f"{name}, chosen", chosen)
+            precision = [line.suboptimality for line in own if line.suboptimality is not None]
+            report.summary[f"{name}: max suboptimality"] = max(precision)
+    for peer in (each for peers in PEERS.values() for each in peers):
+        precision = [line.suboptimality or 0.0 for line in grid if line.model == peer.name]
+        report.summary[f"{peer.name}, max suboptimality on its own objective"] = max(precision)
+    for peer in (SVC_IRLS, SVC_LBFGS, SGD, LR_IRLS, LR_LBFGS):
+        lines = [line for line in report.rows if line.model == peer.name]
+        _ratio(report, f"{peer.name} / {lines[0].peer}", lines)
 
 
 def _ratio(report: Report, name: str, lines: Sequence[Row]) -> None:
-    report.summary[f"{name}: time ratio"] = geometric_mean(line.ratio_to_peer for line in lines)
-    report.summary[f"{name}: max suboptimality"] = max(line.suboptimality or 0.0 for line in lines)
+    report.summary[f"{name}: CPU time ratio"] = geometric_mean(line.cpu_ratio_to_peer for line in lines)
+    report.summary[f"{name}: wall time ratio"] = geometric_mean(line.ratio_to_peer for line in lines)
+
+
+def _worst(report: Report, name: str, lines: Sequence[Row]) -> None:
+    report.summary[f"{name}: largest CPU time ratio"] = max(line.cpu_ratio_to_peer or 0.0 for line in lines)
+
+
+def _ratios_to(grid: Sequence[Row], own: Sequence[Row], peer: Peer) -> list[float]:
+    """CPU times of rows over those of one peer in the same races."""
+
+    def cell(line: Row) -> Any:
+        return line.problem, line.words, line.C
+
+    theirs = {cell(line): line.cpu_s or 0.0 for line in grid if line.model == peer.name}
+    return [(line.cpu_s or 0.0) / theirs[cell(line)] for line in own]

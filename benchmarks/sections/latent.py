@@ -1,9 +1,9 @@
-"""One hidden layer: against MLPClassifier of as many units, the two solvers, and deleted pixels."""
+"""One hidden layer: errors beside MLPClassifier's, the two solvers, and deleted pixels."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -16,11 +16,11 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from benchmarks import problems
-from benchmarks.measure import Entry, convergence, peak_memory, race
+from benchmarks.measure import Entry, convergence, peak_memory
 from benchmarks.options import Options
-from benchmarks.peers import LATENT_MEMORY, Peer
+from benchmarks.peers import LATENT_MEMORY
 from benchmarks.problems import DataMissingError, Problem
-from benchmarks.report import Report, Row, row
+from benchmarks.report import Report, Row
 from marginout import (
     DropoutSVC,
     ExplicitCorruptionClassifier,
@@ -53,17 +53,6 @@ def run(options: Options) -> Report:
         except DataMissingError as missing:
             print(f"latent, {part.__name__[1:]} skipped: {missing}")
     return report
-
-
-def _latent(model: Any, n_hidden: int, **more: Any) -> Callable[[float, float], Any]:
-    def make(C: float, rate: float) -> Any:
-        return model(n_hidden, C, noise=rate, **more)
-
-    return make
-
-
-def _mlp(n_hidden: int) -> Peer:
-    return Peer(f"MLPClassifier {n_hidden}", lambda C, rate: MLPClassifier((n_hidden,), max_iter=1000))
 
 
 #: A fit to training data, with a seed.
@@ -170,53 +159,31 @@ def _error(model: Any, X: Any, y: Any) -> float:
 
 
 def _books(report: Report, options: Options) -> None:
-    """Amazon books, K = 20: time and error beside MLPClassifier's, and the race of the solvers."""
-    problem = problems.amazon("books").thin(options.rows(300))
+    """Amazon books and digits, K = 20: the race of the solvers."""
     K = 4 if options.quick else 20
-    peers = [
-        _mlp(K),
-        Peer(f"LatentDropoutSVC {K}", _latent(LatentDropoutSVC, K), noisy=True),
-        Peer(
-            f"LatentDropoutSVC {K} gaussian", _latent(LatentDropoutSVC, K, propagation="gaussian"), noisy=True
-        ),
-        Peer(f"LatentDropoutLR {K}", _latent(LatentDropoutLogisticRegression, K), noisy=True),
-    ]
-    _timed(report, problem, peers, options.slow_repeats, 1)
-    _solvers(report, problem, K, 1)
-    digits = problems.bundled("digits").thin(options.rows(200))
-    _solvers(report, digits, K, 1)
+    _solvers(report, problems.amazon("books").thin(options.rows(300)), K, 1)
+    _solvers(report, problems.bundled("digits").thin(options.rows(200)), K, 1)
 
 
 def _mnist(report: Report, options: Options) -> None:
-    """The first 10,000 digits of MNIST: K = 20 in time, K = 60 as pixels are deleted; and memory."""
-    whole = problems.mnist()
-    n = 300 if options.quick else 10_000
-    problem = Problem(f"mnist {n}", whole.X[:n], whole.y[:n], whole.X_test, whole.y_test)
-    K, threads = (3, 1) if options.quick else (20, options.threads[-1])
-    own = _latent(LatentDropoutSVC, K, shared=False)
-    peers = [
-        _mlp(K),
-        _mlp(10 * K),
-        Peer(f"LatentDropoutSVC {K}", _latent(LatentDropoutSVC, K), noisy=True),
-        Peer(f"LatentDropoutSVC {K} a class", own, noisy=True),
-    ]
-    _timed(report, problem, peers, 1, threads)
-    _deletion(report, problem, 4 if options.quick else 60)
+    """The first 10,000 digits of MNIST: K = 60 as pixels are deleted; and memory."""
+    _deletion(report, first_digits(options), 4 if options.quick else 60)
+    threads = options.threads[-1]
     peak, data = peak_memory(partial(_mnist_rows, options.rows(2000)), Entry(LATENT_MEMORY, C, RATE, threads))
     report.summary["mnist, K = 60: peak memory on top of the input, MiB"] = peak / 2**20
     report.rows.append(
-        Row(whole.name, LATENT_MEMORY.name, C, RATE, threads, input_mb=data / 1e6, peak_mb=peak / 1e6)
+        Row("mnist", LATENT_MEMORY.name, C, RATE, threads, input_mb=data / 1e6, peak_mb=peak / 1e6)
     )
+
+
+def first_digits(options: Options) -> Problem:
+    """The first 10,000 digits of MNIST to train on, and all of its test digits."""
+    whole, n = problems.mnist(), 300 if options.quick else 10_000
+    return Problem(f"mnist {n}", whole.X[:n], whole.y[:n], whole.X_test, whole.y_test)
 
 
 def _mnist_rows(rows: int | None) -> Problem:
     return problems.mnist().thin(rows)
-
-
-def _timed(report: Report, problem: Problem, peers: Sequence[Peer], repeats: int, threads: int) -> None:
-    entries = [Entry(peer, C, RATE, threads) for peer in peers]
-    plain, *ours = race(problem, entries, repeats)
-    report.rows += [row(problem, plain), *(row(problem, outcome, plain) for outcome in ours)]
 
 
 def _solvers(report: Report, problem: Problem, K: int, seeds: int) -> None:

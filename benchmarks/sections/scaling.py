@@ -50,9 +50,9 @@ def _grow(report: Report, options: Options, kind: str, sizes: dict[str, Problem]
         report.rows.append(row(problem, other, **shape))
         if change:
             report.summary[f"{kind}, {change}: non-zeros x"] = problem.nnz / sizes[""].nnz
-            report.summary[f"{kind}, {change}: time x"] = own.time / ours[0].time
+            report.summary[f"{kind}, {change}: time x"] = own.cpu_time / ours[0].cpu_time
             report.summary[f"{kind}, {change}: time per iteration x"] = _pace(own) / _pace(ours[0])
 
 
 def _pace(outcome: Outcome) -> float:
-    return outcome.time / outcome.n_iter
+    return outcome.cpu_time / outcome.n_iter

@@ -1,4 +1,4 @@
-"""Estimators that choose C and the noise by cross-validation, at about the price of choosing C.
+"""Estimators that choose C and the noise by cross-validation, in one search.
 
 How to read a search: `scores_.mean(axis=0)` is a map over C (rows) and noise (columns), drawn by
 :class:`marginout.plotting.ValidationMapDisplay`. A ridge that runs towards larger C and heavier
