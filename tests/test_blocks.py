@@ -406,6 +406,14 @@ def test_a_checkpoint_of_other_classes_is_refused(tmp_path, classes):
     assert path.exists()
 
 
+@pytest.mark.parametrize(("d", "K"), [(63, 1), (64, 2)])
+def test_a_checkpoint_of_another_shape_is_refused(tmp_path, d, K):
+    path = checkpointed(tmp_path / "fit.npz", np.zeros((d, K)), np.zeros(K))
+    message = f"of a fit with {d} features and {K} problems, this one has 64 and 1"
+    with pytest.raises(ValueError, match=message):
+        blocks.fit(DropoutSVC(), cut(X, DIGITS % 2), checkpoint=path)
+
+
 def test_a_checkpoint_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")

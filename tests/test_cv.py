@@ -305,6 +305,30 @@ def test_the_edge_of_a_grid_is_the_one_to_extend(scoring, message, sign):
     assert re.search(message[sign], str(caught[0].message)), caught[0].message
 
 
+@pytest.mark.filterwarnings("error::marginout.GridEdgeWarning")
+@pytest.mark.parametrize(
+    ("Cs", "noises", "scoring"),
+    [
+        ([0.01, 0.1], [0.5], lambda model, X, y: 0.7),  # all the same: the first is as good as any
+        ([0.1], [0.3, 0.5], lambda model, X, y: 0.7),
+        ([0.1], [0.0, 0.5], lambda model, X, y: -model.noise.rate),  # nothing is lighter than no noise
+    ],
+)
+def test_no_edge_is_named_where_nothing_lies_beyond(Cs, noises, scoring):
+    X, y = data(DropoutSVCCV, 2)
+    DropoutSVCCV(Cs, noises, cv=3, scoring=scoring).fit(X, y)
+
+
+def test_a_cell_without_a_score_is_not_chosen():
+    """A scorer that is NaN, or negative: ranks as in GridSearchCV, NaN last."""
+    X, y = data(DropoutSVCCV, 2)
+    scores = {0.2: np.nan, 0.4: -3.0, 0.6: -2.0, 0.8: np.nan}
+    found = DropoutSVCCV([0.1], list(scores), cv=3, scoring=lambda model, X, y: scores[model.noise.rate])
+    found.fit(X, y)
+    assert (found.noise_, found.best_score_) == (0.6, -2.0)
+    assert_array_equal(found.cv_results_["rank_test_score"], [3, 2, 1, 3])
+
+
 @pytest.mark.filterwarnings("default::marginout.GridEdgeWarning")
 def test_edges_of_the_grid_are_named_with_the_cure():
     X, y = data(DropoutSVCCV, 2)

@@ -222,6 +222,13 @@ def test_nine_blocks(client):
     assert_same(fitted, in_memory(model, y, weights))
 
 
+def test_long_weights_travel_by_themselves_and_anew_when_they_change(client, monkeypatch):
+    """As those of more than 32,768 features do: here all of them, so that a small problem shows it."""
+    monkeypatch.setattr(_cluster, "HEAVY", 0)
+    model, y, weights = CASES["three classes"]
+    assert_same(clone(model).fit(*collected(y, weights, 200)), in_memory(model, y, weights))
+
+
 def test_dask_knows_the_size_of_a_block():
     block, summary = prepare(DropoutSVC(), 0, sp.csr_array(X), DIGITS % 2)
     objective = block_objective(block, plan_fit(DropoutSVC(), merge([summary])))

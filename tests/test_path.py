@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
@@ -11,7 +12,7 @@ from sklearn.preprocessing import scale
 
 import marginout
 from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVCCV, DropoutSVR
-from marginout.noise import BitSwap, Deletion, Dropout, Gaussian, Poisson
+from marginout.noise import BitSwap, Deletion, Dropout, Gaussian, GroupDropout, Poisson
 
 CS = [0.003, 0.1, 1.0]
 NOISES = [0.0, 0.05, 0.5, 0.9, Gaussian(0.2), Deletion(0.4), Deletion(0.7), Poisson(), Dropout([0.3] * 12)]
@@ -74,6 +75,16 @@ def test_noise_that_moves_the_mean():
         assert_allclose(path.intercepts[1, j], model.intercept_, atol=1e-2)
     with pytest.raises(ValueError, match="fit_intercept=False must be True"):
         marginout.path(DropoutSVC(fit_intercept=False), X, y, Cs=CS, noises=noises)
+
+
+def test_groups_by_name():
+    X, y = data(DropoutSVC())
+    frame = pd.DataFrame(X, columns=[f"{'ab'[i % 2]}{i}" for i in range(12)])
+    named, numbered = GroupDropout([["a"], ["b"]], 0.3), GroupDropout(np.arange(12) % 2, 0.3)
+    one, other = (
+        marginout.path(DropoutSVC(), frame, y, Cs=CS, noises=[noise]) for noise in (named, numbered)
+    )
+    assert_array_equal(one.coefs, other.coefs)
 
 
 def test_the_estimator_is_left_alone():
