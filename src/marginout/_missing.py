@@ -41,9 +41,6 @@ def delete_missing(X: Any, noise: Noise) -> Any:
         kept = np.where(dead, X.dtype.type(0), X)
         kept[:, shares > 0] *= _factors(dead @ shares, X.dtype)[:, None]
         return kept
-    if not X.has_canonical_format:  # an entry stored in two parts is missing once
-        X = X.copy()
-        X.sum_duplicates()
     dead = np.isnan(X.data)
     rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
     lost = np.bincount(rows[dead], shares[X.indices[dead]], X.shape[0])

@@ -32,6 +32,8 @@ Array = NDArray[np.float64]
 #: Added to the deviation of every score, as a fraction of the loss's own scale: where there
 #: is no variance the kink of the loss is rounded off by this much, and no further.
 ROUNDING = 1e-10
+#: Mean square of a feature below which it is not divided by: the square of what comes out would overflow.
+FAINT = 1e-250
 
 
 def dots(A: Array, B: Array) -> Array:
@@ -143,7 +145,7 @@ class Objective:
         squares, variance = self.design.diagonal(s)
         scale = squares + variance
         G = self.design.pullback(start.W, residual, np.zeros_like(residual))
-        line = self.line(start, G / np.where(scale > 0, scale, 1.0))
+        line = self.line(start, G / np.where(scale > FAINT, scale, 1.0))
         t, middle = line.least_squares(s, residual)
         return line, t, centre - t * middle
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from marginout._design import GroupDesign, Grouping
 from marginout._design._precondition import Diagonal, Preconditioner
-from marginout._objective import ROUNDING, Array, Objective, RidgeLine, Track, dots
+from marginout._objective import FAINT, ROUNDING, Array, Objective, RidgeLine, Track, dots
 from marginout.losses import Loss
 
 #: Something of every block, in the executor's own terms: the blocks themselves, or a state of each.
@@ -169,7 +169,7 @@ class SumObjective:
         centre = mean / total if self.fit_intercept else np.zeros(self.K)
         squares, G = self.sum(_least_squares, [], total, centre)
         zero = np.zeros((self.design.d, self.K))
-        line = self.line(self.point(zero, np.zeros(self.K)), G / np.where(squares > 0, squares, 1.0))
+        line = self.line(self.point(zero, np.zeros(self.K)), G / np.where(squares > FAINT, squares, 1.0))
         residual, middle, spread = self.sum(_fit_line, [line.along], total, centre)
         if self.fit_intercept:
             spread = spread - middle * middle

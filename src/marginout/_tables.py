@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from marginout._kernels import _passes
+
 
 def is_frame(X: Any) -> bool:
     return hasattr(X, "columns") and hasattr(X, "to_numpy")
@@ -29,15 +31,40 @@ def are_texts(X: Any) -> bool:
 _are_nulls = np.frompyfunc(lambda value: type(value).__name__ in ("NAType", "NaTType"), 1, 1)
 
 
-def tidy(X: Any) -> Any:
-    """X as scikit-learn can check it: pandas' nulls among objects as NaN, CSR that ends with its last entry.
+def canonical(X: Any) -> Any:
+    """CSR X as compiled code may read it: indices lie within X and ascend in every row, nothing lies behind.
 
-    SciPy lets `data` and `indices` be longer than ``indptr[-1]``: what lies behind may be anything.
+    One pass over the indices, for the flags that SciPy keeps (`has_canonical_format`) may be of an earlier
+    state, and `data` and `indices` may be longer than ``indptr[-1]``. X itself is not changed; where
+    something must be, a matrix that shares the rest is returned.
     """
-    if sp.issparse(X):
-        if X.format == "csr" and max(len(X.data), len(X.indices)) > X.nnz:
-            return type(X)((X.data[: X.nnz], X.indices[: X.nnz], X.indptr), shape=X.shape)
+    given: tuple[Any, ...] = X.data, X.indices, X.indptr
+    if given[1].dtype != given[2].dtype or given[1].dtype not in (np.int32, np.int64):
+        given = X.data, *(part.astype(np.int64, casting="same_kind") for part in given[1:])
+    data, indices, indptr = map(np.ascontiguousarray, given)
+    inside, ascending = _passes.csr_form(indices, indptr, X.shape[1], min(len(indices), len(data)))
+    if not inside or len(indptr) != X.shape[0] + 1:
+        raise ValueError(
+            "X is no valid CSR matrix: its indices or indptr lead out of its arrays. "
+            "X.check_format(full_check=True) says where."
+        )
+    used = slice(0, int(indptr[-1]))
+    same = data is X.data and indices is X.indices and indptr is X.indptr
+    if same and ascending and used.stop == len(indices) == len(data):
         return X
+    Y = type(X)(X.shape, dtype=X.dtype)
+    # Set one by one: SciPy's constructor would make 32-bit indices of 64-bit ones.
+    Y.data, Y.indices, Y.indptr = data[used], indices[used], indptr
+    if not ascending:
+        Y = Y.copy()
+        Y.sum_duplicates()
+    return Y
+
+
+def tidy(X: Any) -> Any:
+    """X as scikit-learn can check it: pandas' nulls among objects as NaN, sparse data as canonical CSR."""
+    if sp.issparse(X):
+        return canonical(X.tocsr()) if X.ndim == 2 else X
     if hasattr(X, "iloc"):
         objects = getattr(X, "ndim", 0) == 2 and any(kind == "object" for kind in X.dtypes)
         return X.where(X.notna(), np.nan) if objects else X
@@ -52,10 +79,6 @@ def numbers_in(X: Any) -> Any:
     """The numbers in X: CSR, or a dense array."""
     X = tidy(X)
     if sp.issparse(X):
-        X = X.tocsr()
-        if not X.has_canonical_format:  # an entry stored in parts would die in parts
-            X = X.copy()
-            X.sum_duplicates()
         return X
     values = np.asarray(X.to_numpy() if is_frame(X) else X)
     if values.ndim != 2:

@@ -58,16 +58,7 @@ def check_option(name: str, value: Any, options: Iterable[str]) -> str:
 
 
 def check_features(X: Any, noise: Noise) -> Any:
-    """X of a size and sign that the noise model and the arithmetic can bear, CSR in canonical form."""
-    if sp.issparse(X):
-        check_structure(X)
-    if sp.issparse(X) and not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    if sp.issparse(X) and X.indptr.dtype != X.indices.dtype:
-        indices, indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
-        X = X.copy()
-        X.indices, X.indptr = indices, indptr
+    """Canonical X, of a size and sign that the noise model and the arithmetic can bear."""
     values = X.data if sp.issparse(X) else X
     if not values.size:
         return X
@@ -87,17 +78,15 @@ def check_features(X: Any, noise: Noise) -> Any:
     return X
 
 
-def check_structure(X: Any) -> None:
-    """Refuse CSR data whose indices lead out of its arrays: compiled code would follow them."""
-    indices, indptr = X.indices, X.indptr
-    rows = (
-        indptr[0] == 0 and indptr[-1] <= min(len(indices), len(X.data)) and np.all(indptr[1:] >= indptr[:-1])
-    )
-    if not rows or (len(indices) and not 0 <= indices.min() <= indices.max() < X.shape[1]):
-        raise ValueError(
-            "X is no valid CSR matrix: its indices or indptr lead out of its arrays. "
-            "X.check_format(full_check=True) says where."
-        )
+def check_solution(C: Any, noise: Any, **values: Any) -> None:
+    """Refuse a solution in which something is not finite: nothing of it may be kept."""
+    for name, value in values.items():
+        if not np.isfinite(value).all():
+            raise ValueError(
+                f"The fit has no finite solution in double precision: {name} is NaN or infinite, for C={C!r} "
+                f"and noise={noise!r}. Scale the features (and targets), for instance with "
+                "sklearn.preprocessing.MaxAbsScaler, lower C, or lower the noise."
+            )
 
 
 def check_size(name: str, low: float, high: float) -> None:

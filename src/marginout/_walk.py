@@ -30,6 +30,7 @@ from threadpoolctl import ThreadpoolController
 from marginout._design import Design, Preconditioner, make_design
 from marginout._grid import Problem
 from marginout._objective import Array, Objective
+from marginout._validation import check_solution
 from marginout.noise import Noise
 from marginout.solvers import Result, Solver, choose, dual, lanes, ncg, newton
 from marginout.solvers._linesearch import starting_point
@@ -135,7 +136,7 @@ def walk(problem: Problem, Cs: Array, models: list[Noise], visit: Visit, n_jobs:
 
     def run(chain: Chain) -> None:
         with _pools().limit(limits=1):
-            for parts, solution in _steps(problem, Cs, chain, shifts, stop):
+            for parts, solution in _steps(problem, Cs, chain, models, shifts, stop):
                 visit(parts, solution)
 
     chains = _chains(problem, models)
@@ -202,7 +203,7 @@ def _width(problem: Problem) -> int:
 
 
 def _steps(
-    problem: Problem, Cs: Array, chain: Chain, shifts: list[Array], stop: Event
+    problem: Problem, Cs: Array, chain: Chain, models: list[Noise], shifts: list[Array], stop: Event
 ) -> Iterator[tuple[list[Part], tuple[Array, Array]]]:
     """The solutions of a batch, from the smallest C to the largest."""
     trainings = [problem.trainings[f] for _, f in chain.pairs]
@@ -235,6 +236,7 @@ def _steps(
             own = slice(low, high)
             if shifts[j].any():
                 clean[own] -= shifts[j] @ W[:, own]
+            check_solution(float(C), models[j], coef=W[:, own], intercept=clean[own])
             done = bool(result.converged[own].all())
             part = Part(
                 i,

@@ -384,12 +384,6 @@ cdef Stream make_stream(tuple arguments):
     cdef double[:, ::1] lines = arguments[0], sums = arguments[1]
     cdef const double[:, ::1] nodes = arguments[2]
     cdef Stream stream
-    if sums.shape[0] != 4 or lines.shape[1] != 2 + 5 * sums.shape[1]:
-        raise ValueError(
-            f"The state of this stream has lines of {lines.shape[1]} numbers for {sums.shape[1]} problems, not "
-            f"{2 + 5 * sums.shape[1]}: another version of marginout has stored it. Start "
-            "the stream anew, with a new model."
-        )
     stream.lines, stream.width, stream.d = &lines[0, 0], lines.shape[1], lines.shape[0] - 1
     stream.K = sums.shape[1]
     stream.ridges, stream.spread = &sums[0, 0], &sums[1, 0]

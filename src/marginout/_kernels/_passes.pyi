@@ -7,6 +7,7 @@ Array = NDArray[np.float64]
 Csr = NDArray[Any]
 
 def max_threads() -> int: ...
+def csr_form(indices: Csr, indptr: Csr, d: int, size: int) -> tuple[bool, bool]: ...
 def csr_line(
     data: Csr,
     indices: Csr,

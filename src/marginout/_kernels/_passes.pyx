@@ -29,6 +29,33 @@ def max_threads():
     return omp_get_max_threads()
 
 
+cdef cloned_void look_through(
+    Py_ssize_t n, Py_ssize_t d, const index_t* indices, const index_t* indptr, bint* inside, bint* ascending,
+) noexcept nogil:
+    cdef Py_ssize_t i, e
+    cdef bint within = True, upward = True
+    for i in range(n):
+        for e in range(indptr[i], indptr[i + 1]):
+            within &= 0 <= indices[e] < d
+        for e in range(indptr[i] + 1, indptr[i + 1]):
+            upward &= indices[e - 1] < indices[e]
+    inside[0] = within
+    ascending[0] = upward
+
+
+def csr_form(const index_t[::1] indices, const index_t[::1] indptr, Py_ssize_t d, Py_ssize_t size):
+    """Whether the rows lie within `size` entries and their indices within 0 … d - 1; whether these ascend."""
+    cdef Py_ssize_t i, n = indptr.shape[0] - 1
+    cdef bint inside = n >= 0 and indptr[0] == 0 and indptr[n] <= size, ascending = True
+    if inside:
+        with nogil:
+            for i in range(n):
+                inside &= indptr[i] <= indptr[i + 1]
+            if inside and indptr[n] > 0:
+                look_through(n, d, &indices[0], &indptr[0], &inside, &ascending)
+    return inside, ascending
+
+
 cdef inline inlined_void line_one(
     const bint uniform, Py_ssize_t begin, Py_ssize_t end, const value_t* data,
     const index_t* indices, const index_t* indptr, const double* kappa, bint square, Py_ssize_t K,

@@ -31,6 +31,7 @@ from marginout._validation import (
     check_real,
     check_sample_weight,
     check_size,
+    check_solution,
 )
 from marginout.estimators._callbacks import FRAMES, CallbackSupportMixin, FitTask, with_callbacks
 from marginout.losses import Loss
@@ -47,6 +48,8 @@ ROUNDING = 1e-12
 GLANCE = 100
 #: `tol` in units of the objective: a fit ends within this fraction of `tol`·F of the optimum.
 TOL_UNIT = 0.1
+#: What a fit finds, and what must be finite.
+FITTED = "coef_", "intercept_", "objective_", "optimality_gap_", "objective_history_"
 
 
 class CollapsedModelWarning(UserWarning):
@@ -131,14 +134,18 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         heard = task.heard and shape[1] == 1
         watched = watch if verbose or monitor or task.watched or heard else None
         result = solve(objective, W, b, tol=TOL_UNIT * tol, max_iter=max_iter, monitor=watched)
-        for name, value in attributes(result.W, result.b).items():
+        fitted = {
+            **attributes(result.W, result.b),
+            "objective_": float(result.value.sum()),
+            "optimality_gap_": float(np.minimum(result.gap, result.value).sum()),  # F is never negative
+            "objective_history_": np.array(result.history),
+        }
+        check_solution(self.C, self.noise, **{name: fitted[name] for name in FITTED})
+        for name, value in fitted.items():
             setattr(self, name, value)
         self.__dict__.pop("_stream", None)  # of `partial_fit`: this is another model
         self._fitted_noise = noise
         self.n_iter_ = result.n_iter
-        self.objective_ = float(result.value.sum())
-        self.optimality_gap_ = float(result.gap.sum())
-        self.objective_history_ = np.array(result.history)
         task.end(lambda: attributes(result.W, result.b))
         result.warn(max_iter, stacklevel=2 + frames)
 

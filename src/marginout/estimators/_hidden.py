@@ -17,7 +17,14 @@ from sklearn.utils import check_random_state
 from marginout._activations import ACTIVATIONS
 from marginout._design import linear_scores, make_design
 from marginout._latent import PROPAGATIONS, LatentObjective, Net
-from marginout._validation import check_count, check_features, check_flag, check_option, check_real
+from marginout._validation import (
+    check_count,
+    check_features,
+    check_flag,
+    check_option,
+    check_real,
+    check_solution,
+)
 from marginout.estimators._callbacks import FRAMES, FitTask
 from marginout.solvers.latent import SOLVERS, LatentResult
 
@@ -94,8 +101,11 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         task = FitTask(self, max_iter * len(objectives) * len(starts), X, y)
         nets = list(starts[0])
 
+        def layers() -> dict[str, Any]:
+            return self._layers([net._replace(a=net.a - shift @ net.alpha) for net in nets])
+
         def attributes() -> dict[str, Any]:
-            return {**known, **self._layers([net._replace(a=net.a - shift @ net.alpha) for net in nets])}
+            return {**known, **layers()}
 
         results = []
         for k, objective in enumerate(objectives):
@@ -115,13 +125,16 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
             best = min(tried, key=lambda result: result.value)
             results.append(best)
             nets[k] = best.net
-        fitted = attributes()
-        for name, value in fitted.items():
+        found = {
+            **layers(),
+            "objective_": float(sum(result.value for result in results)),
+            "objective_history_": _total_history(results),
+        }
+        check_solution(self.C, self.noise, **found)
+        for name, value in {**known, **found}.items():
             setattr(self, name, value)
         self._fitted_noise = noise
         self.n_iter_ = max(max(1, len(result.history)) for result in results)
-        self.objective_ = float(sum(result.value for result in results))
-        self.objective_history_ = _total_history(results)
         task.end(attributes)
         _warn(results, max_iter, stacklevel=2 + FRAMES)
         self._warn_if_collapsed(X, Y, weights, stacklevel=2 + FRAMES)

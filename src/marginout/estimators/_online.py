@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
-from marginout._validation import LARGEST, check_features, check_flag, check_real, check_sample_weight
+from marginout._validation import (
+    LARGEST,
+    check_features,
+    check_flag,
+    check_real,
+    check_sample_weight,
+    check_solution,
+)
 from marginout.estimators._base import DropoutClassifier, DropoutLinearModel, DropoutRegressor, check_targets
 from marginout.solvers.online import Stream
 
@@ -33,9 +40,9 @@ class Online(DropoutLinearModel):
     def _learn(self, X: Any, Y: Array, weights: Array, start: Array, known: dict[str, Any]) -> None:
         """Take in validated X with targets Y (n, K). `start` holds the offsets of a model without any.
 
-        Sets: known, coef_, intercept_, n_iter_. Nothing fails once the stream has moved. Weights of features
-        that X does not hold are not touched, and coef_ is not copied: for a million features and ten classes
-        that would take longer than the rest of a call.
+        Sets: known, coef_, intercept_, n_iter_. Nothing fails once the stream has moved, but for the check
+        that it is finite. Weights of features that X does not hold are not touched, and coef_ is not copied:
+        for a million features and ten classes that would take longer than the rest of a call.
         """
         used = weights[weights > 0]
         if len(used) and not 1 / LARGEST <= used.min() <= used.max() <= LARGEST:
@@ -55,23 +62,28 @@ class Online(DropoutLinearModel):
         X = check_features(self._without_missing(X, noise), noise)
         loss = self._loss(Y)
         stream = self._stream
-        if stream is None:
+        if stream is None or stream.broken:
             W, b = np.zeros((d, K)), start
             if hasattr(self, "coef_"):  # after `fit`
                 W, b = np.array(np.atleast_2d(self.coef_).T), self.intercept_
             b = b + shift @ W if fit_intercept else np.zeros(K)
             stream = Stream(W, b, noise)
         stream.learn(X, noise, loss, Y, weights, C, fit_intercept)
-        if self._stream is None:
+        features, new, offset = stream.solution(X, C)
+        try:
+            check_solution(C, noise, coef_=new, intercept_=offset)
+        except ValueError:
+            stream.broken = True  # coef_ and intercept_ stay: from these the next call starts a new stream
+            raise
+        if self._stream is not stream:
             self.__dict__.update(known, **self._attributes(W, b), n_iter_=1)
             for name in "objective_", "optimality_gap_", "objective_history_":
                 self.__dict__.pop(name, None)  # of a fit before
             self._stream = stream
         self._fitted_noise = noise
-        features, W, b = stream.solution(X, C)
         coef = np.atleast_2d(self.coef_)
-        coef[:, features] = W.T
-        self.intercept_ = b - coef @ shift if fit_intercept else np.zeros(K)
+        coef[:, features] = new.T
+        self.intercept_ = offset - coef @ shift if fit_intercept else np.zeros(K)
 
 
 class OnlineClassifier(Online, DropoutClassifier):

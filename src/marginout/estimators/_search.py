@@ -23,7 +23,7 @@ from marginout._design import linear_scores
 from marginout._grid import Problem, check_Cs, check_noises, pose
 from marginout._validation import check_count, check_flag, check_option, check_sample_weight
 from marginout._walk import Part, walk
-from marginout.estimators._base import DropoutLinearModel
+from marginout.estimators._base import FITTED, DropoutLinearModel
 from marginout.estimators._callbacks import FRAMES, FitTask, with_callbacks
 from marginout.noise import Noise, resolve
 
@@ -35,7 +35,7 @@ Rows = NDArray[np.intp]
 #: a fit at `tol` (`benchmarks/results/search_summary.csv`).
 LOOSE, FEW = 2.0, 100_000
 #: What the refit leaves on the estimator.
-FITTED = ("coef_", "intercept_", "n_iter_", "objective_", "optimality_gap_", "objective_history_")
+REFITTED = *FITTED, "n_iter_"
 
 
 class GridEdgeWarning(UserWarning):
@@ -115,7 +115,7 @@ class Search(DropoutLinearModel):
                 # X has lost its names: a noise that speaks of them must know them by now.
                 noise = self.noise_.bind(names) if isinstance(self.noise_, Noise) else self.noise_
                 self.best_estimator_ = self._model(self.C_, noise).fit(X, y, sample_weight)
-                for name in FITTED:
+                for name in REFITTED:
                     setattr(self, name, getattr(self.best_estimator_, name))
             task.end(lambda: {name: value for name, value in vars(self).items() if name.endswith("_")})
             self._warn(outcome, strengths)

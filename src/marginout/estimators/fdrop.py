@@ -132,7 +132,7 @@ class FeatureDeletionSVC(DropoutClassifier):
         if not sp.issparse(X):
             X = sp.csr_array(X)
         # Entries whose squares are no numbers any more count for nothing, like stored zeros.
-        nothing = np.abs(X.data) < TINY
+        nothing = np.abs(X.data) <= TINY  # in single precision TINY is 0
         if nothing.any():
             X = X.copy()
             X.data[nothing] = 0.0

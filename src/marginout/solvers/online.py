@@ -89,6 +89,8 @@ class Stream:
         self.sums = np.zeros((4, K))
         #: The C and the noise that the weights were last shown for.
         self.shown: tuple[float, Noise] | None = None
+        #: Whether it has ended in numbers that are not finite.
+        self.broken = False
         self._go_on_under(noise)
 
     def _go_on_under(self, noise: Noise) -> None:
@@ -100,10 +102,24 @@ class Stream:
         self.noise, self.moments = noise, Moments(scale, coefficient, power, groups)
         self.sums[1] = (coefficient[:, None] * W**2).sum(axis=0) if power == 0 else 0.0
 
+    def _check(self, d: int, K: int) -> None:
+        """Refuse a state of another shape than the examples, from a file perhaps: the kernel trusts it."""
+        scale, coefficient, _, groups = self.moments
+        numbers = np.arange(d) if groups is None else groups
+        shapes = self.lines.shape, self.sums.shape, (len(scale), len(coefficient), len(numbers))
+        known = [((d + 1, 2 + 5 * K), (4, K), (length, length, d)) for length in (1, d)]
+        if shapes not in known or not 0 <= numbers.min() <= numbers.max() < d:
+            raise ValueError(
+                f"The state of this stream has arrays of shapes {shapes}, for {d} features and {K} problems "
+                f"it must have {known[0]}: another version of marginout has stored it. Start the stream "
+                "anew, with a new model."
+            )
+
     def learn(
         self, X: Any, noise: Noise, loss: Loss, Y: Array, weights: Array, C: float, offset: bool
     ) -> None:
         """Take in the rows of X, dense or CSR, with targets Y (n, K) and weights (n,), in their order."""
+        self._check(X.shape[1], Y.shape[1])
         kind, parameter, scale = _code(loss)
         if scale:
             self.sums[2] = scale
