@@ -143,7 +143,8 @@ def test_twins_are_test_rows_equal_to_a_training_row():
     assert choice.known_rows(problem).tolist() == [True, False, True]
 
 
-def test_a_grid_of_C_goes_on_where_its_edge_is_chosen():
+@pytest.mark.parametrize("start", [range(-8, -5), range(-3, 0)])
+def test_a_grid_of_C_goes_on_where_its_edge_is_chosen(start):
     problem = problems.bundled("breast_cancer")
     grids = []
 
@@ -153,7 +154,7 @@ def test_a_grid_of_C_goes_on_where_its_edge_is_chosen():
 
     wide = choice._grid(LinearSVC(random_state=0), 3, 10.0 ** (np.arange(-8, 3) / 2))
     best = wide.fit(problem.X, problem.y).best_params_["C"]
-    found = choice._widened(make, range(-8, -5), problem)
+    found = choice._widened(make, start, problem)
     assert found.best_params_["C"] == pytest.approx(best)
     assert grids[-1][0] < best < grids[-1][-1]
     assert [len(grid) for grid in grids] == list(range(3, 3 + 2 * len(grids), 2))
@@ -228,10 +229,10 @@ def test_one_pass_stands_beside_the_errors_of_sgd():
 
 
 def test_progressive_errors_are_of_predictions_before_learning():
-    rng = np.random.default_rng(0)
-    X, y = sp.csr_matrix(rng.random((600, 5))), rng.integers(2, size=600)
-    line = online.progressive("coins", X, y)
-    # Labels that X says nothing about: whoever had learnt them first would do better.
+    # Coins, each with a feature of its own: whoever had learnt them first would know them all.
+    line = online.progressive(
+        "coins", sp.identity(600, format="csr"), np.random.default_rng(0).integers(2, size=600)
+    )
     assert all(40 < float(value) < 60 for name, value in line.items() if "(" in name)
     assert line["examples"] == 600
 
