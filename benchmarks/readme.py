@@ -89,7 +89,7 @@ def amazon() -> str:
         "chosen: CPU time ratio",
     )
     body = [
-        [f"{name}, {words}", *(f"{numbers[f'{model}, {words}, {measure}']:.2f}" for measure in measures)]
+        [f"{name}, {words}", *(f"{numbers[f'{model}, {words}, {measure}']:.1f}" for measure in measures)]
         for model, name in PAIRS.items()
         for words in WORDS
     ]
