@@ -17,7 +17,7 @@ import pytest
 from marginout import LatentDropoutSVC
 from reproduction import prepare, report
 from reproduction.cells import Experiment, Store, grid, key
-from reproduction.experiments import NAMES, load
+from reproduction.experiments import NAMES, load, nightmare
 from reproduction.growing import Grown
 from reproduction.protocol import WIDER, widened
 from reproduction.runner import run, verify
@@ -322,3 +322,13 @@ def test_batches_may_not_run_code(tmp_path):
     with pytest.raises(pickle.UnpicklingError, match="holds no"):
         prepare.prepare(tmp_path, tmp_path / "out.npz")
     assert not (tmp_path / "out.npz").exists()
+
+
+def test_figure_6_lets_the_svms_do_without_an_offset():
+    cells = nightmare.cells(False)
+    for model in (nightmare.HINGE, nightmare.FDROP, nightmare.SVM):
+        own = [cell for cell in cells if cell["model"] == model]
+        without = [cell for cell in own if cell.get("offset") is False]
+        assert 0 < len(without) < len(own)
+        assert not any(nightmare.make(cell).fit_intercept for cell in without)
+        assert all(nightmare.make(cell).fit_intercept for cell in own if cell not in without)
