@@ -69,6 +69,7 @@ def _parser() -> _Parser:
     predict = command("predict", "predict with a saved model", "print JSON lines: one object per row")
     _model(predict)
     _data(predict)
+    _strict(predict)
     predict.add_argument("--out", default="-", metavar="FILE", help="CSV of predictions (standard output)")
     predict.add_argument("--scores", action="store_true", help="add the scores of the classes")
     predict.add_argument(
@@ -78,6 +79,7 @@ def _parser() -> _Parser:
     score = command("score", "score a saved model on labelled data")
     _model(score)
     _labelled(score)
+    _strict(score)
     _stress(command("stress", "show how a saved model degrades as its features die"))
     info = command("info", "say what a saved model is")
     _model(info)
@@ -118,6 +120,13 @@ def _fit(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--expectation", choices=("bound", "gaussian"), default="bound", help="see DropoutSVC (%(default)s)"
     )
+    sub.add_argument(
+        "--missing",
+        choices=("imputed", "deleted"),
+        default="imputed",
+        help="empty cells and missing columns are filled in, or are dead features; the noise then "
+        "deletes whole columns (%(default)s)",
+    )
     sub.add_argument("--balanced", action="store_true", help="give all classes the same weight")
     sub.add_argument("--hidden", type=_count, default=20, metavar="N", help="units of latent-* (%(default)s)")
     sub.add_argument(
@@ -134,6 +143,7 @@ def _fit(sub: argparse.ArgumentParser) -> None:
 def _stress(sub: argparse.ArgumentParser) -> None:
     _model(sub)
     _labelled(sub)
+    _strict(sub)
     sub.add_argument("--out", metavar="FILE", help="HTML report to write")
     sub.add_argument(
         "--train", metavar="DATA", help="training data for the models at other rates (half of DATA)"
@@ -159,6 +169,10 @@ def _compare(sub: argparse.ArgumentParser) -> None:
     )
     _rows(sub, COMPARED)
     _seed(sub)
+
+
+def _strict(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--strict", action="store_true", help="refuse DATA that lack a column of the model")
 
 
 def _model(sub: argparse.ArgumentParser) -> None:

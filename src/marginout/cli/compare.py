@@ -140,7 +140,7 @@ def _fold(
     if steps.steps:
         first, last = steps.fit_transform(first), steps.transform(last)
     first, last = (Z.tocsr() if sp.issparse(Z) else np.asarray(Z) for Z in (first, last))
-    groups = prepare.category_groups(steps, training.columns, first.shape[1])
+    groups = prepare.category_groups(steps, training.columns)
     kind: dict[str, Any] = {} if groups is None else {"kind": "groups", "groups": groups}
     y_train, y_test = y[train], y[test]
     if training.task == "regression":  # one unit for all, so that C means the same; R² does not see it

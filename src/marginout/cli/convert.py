@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.preprocessing import OneHotEncoder
 
 from marginout.cli.cells import (
     DATE_CATEGORIES,
@@ -17,6 +20,10 @@ from marginout.cli.cells import (
     as_strings,
     numbers_written,
 )
+
+
+class MissingColumnsWarning(UserWarning):
+    """Columns that a model was trained on are not in the data."""
 
 
 class ColumnConverter(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -37,6 +44,13 @@ class ColumnConverter(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         where they do not as in `marks`.
     marks, units : dict
         Decimal mark, and currency, of columns that were strings in training.
+    strict : bool
+        Whether a missing column is an error; otherwise all its cells are missing, with a warning.
+
+    Attributes
+    ----------
+    costs_ : dict
+        What the model's score lost on training data without each column alone, where it has been measured.
     """
 
     def __init__(
@@ -48,6 +62,7 @@ class ColumnConverter(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         decimal: str | None = None,
         marks: dict[str, str] | None = None,
         units: dict[str, str] | None = None,
+        strict: bool = False,
     ) -> None:
         self.numeric = numeric
         self.categorical = categorical
@@ -56,12 +71,14 @@ class ColumnConverter(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.decimal = decimal
         self.marks = marks
         self.units = units
+        self.strict = strict
 
     def fit(self, X: Any, y: Any = None) -> ColumnConverter:
         """Note the names of the columns; nothing is learnt from their cells."""
         columns = [*self.numeric, *self.categorical, *self.text, *self.dates]
         self.feature_names_in_ = np.array(columns, dtype=object)
         self.n_features_in_ = len(columns)
+        self.costs_: dict[str, float] = {}
         return self
 
     def transform(self, X: Any) -> Any:
@@ -82,14 +99,21 @@ class ColumnConverter(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.array([*self.numeric, *self.categorical, *self.text, *parts], dtype=object)
 
     def _complete(self, frame: Any) -> Any:
-        """Check that no column is missing."""
+        """Put in columns that are missing, all their cells missing, and say so."""
         lost = [name for name in self.feature_names_in_ if name not in frame.columns]
-        if lost:
-            shown = ", ".join(lost[:12]) + (" …" if len(lost) > 12 else "")
-            raise ValueError(
-                f"{len(lost)} of the {self.n_features_in_} columns that the model needs are missing: {shown}"
-            )
-        return frame
+        if not lost:
+            return frame
+        named = ", ".join(map(str, lost))
+        said = f"{len(lost)} of the {self.n_features_in_} columns that the model needs are missing: {named}"
+        if self.strict:
+            raise ValueError(f"{said}: add them, or leave --strict (strict=True) out")
+        if len(lost) == self.n_features_in_:
+            raise ValueError(f"{said}: give the data of the kind that the model was trained on")
+        costs = [f"{self.costs_[name]:.3g} without {name}" for name in lost if name in self.costs_]
+        if costs:
+            said += f". On training data accuracy or R² fell by {', '.join(costs)}, each alone"
+        warnings.warn(f"{said}.", MissingColumnsWarning, stacklevel=3)
+        return frame.reindex(columns=[*frame.columns, *lost])
 
     def decimal_marks(self, frame: Any, *more: str) -> dict[str, str | None]:
         """The decimal mark of every column of numbers that are strings, and of `more` columns."""
@@ -113,6 +137,32 @@ class ColumnConverter(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                     f"the column {name!r} is in {found[name].unit}, but in training it was in {unit}"
                 )
         return {name: written.mark for name, written in found.items()}
+
+
+class CategoryEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """One-hot categories, all of them NaN where the cell is empty: they die together.
+
+    An unknown category is all zeros, as in ``OneHotEncoder(handle_unknown="ignore")``.
+    """
+
+    def fit(self, X: Any, y: Any = None) -> CategoryEncoder:
+        """Note the categories of every column, the empty one apart.
+
+        Sets: categories_, encoder_, n_features_in_, feature_names_in_.
+        """
+        self.feature_names_in_ = np.array(X.columns, dtype=object)
+        self.n_features_in_ = len(X.columns)
+        self.categories_ = [np.array(sorted(set(X[name]) - {""}) or [""], dtype=object) for name in X.columns]
+        self.encoder_ = OneHotEncoder(categories=self.categories_, handle_unknown="ignore").fit(X)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return CSR, with an explicit NaN for every category of an empty cell."""
+        empty = X.to_numpy() == ""
+        sizes = [len(values) for values in self.categories_]
+        dead = np.repeat(empty, sizes, axis=1)
+        holes = sp.csr_matrix((np.full(int(dead.sum()), np.nan), np.nonzero(dead)), shape=dead.shape)
+        return sp.csr_matrix(self.encoder_.transform(X) + holes)
 
 
 def _as_frame(X: Any) -> Any:

@@ -7,11 +7,12 @@ import time
 from argparse import Namespace
 from typing import Any
 
-from marginout.cli import modelfile, targets
+from marginout.cli import modelfile, prepare, targets
 from marginout.cli.errors import UsageError
-from marginout.cli.models import check_model, make_model
+from marginout.cli.models import check_model, delete_groups, make_model
 from marginout.cli.output import Progress, check_writable, print_facts, print_json
 from marginout.cli.reading import Training, training_data
+from marginout.cli.weights import column_costs, describe_noise
 from marginout.estimators._callbacks import heard
 
 
@@ -28,6 +29,10 @@ def run(arguments: Namespace) -> None:
     if arguments.cv:
         targets.check_folds(training.y, training.task, arguments.folds)
     pipeline = training.pipeline(model, arguments)
+    if arguments.missing == "deleted" and training.columns:
+        groups = prepare.category_groups(pipeline[:-1].fit(training.X), training.columns)
+        if groups is not None:
+            delete_groups(model, groups)
     progress.step("fitting")
     begin = time.perf_counter()
     with heard(progress.fitting):
@@ -37,6 +42,8 @@ def run(arguments: Namespace) -> None:
     scores = {"train": float(pipeline.score(training.X, training.y))}
     final = pipeline[-1]
     classify = training.task == "classification"
+    if training.columns:
+        pipeline[0].costs_ = column_costs(pipeline, training.columns, training.X, training.y)
     if arguments.cv:
         scores["cross_validation"] = float(final.best_score_)
     about = {
@@ -52,6 +59,8 @@ def run(arguments: Namespace) -> None:
         "scores": scores,
         "largest_class_share": targets.largest_share(training.y) if classify else None,
         "seconds": seconds,
+        "missing": arguments.missing,
+        "costs": pipeline[0].costs_ if training.columns else None,
     }
     progress.step("saving")
     modelfile.save(arguments.out, pipeline, about)
@@ -61,7 +70,7 @@ def run(arguments: Namespace) -> None:
 
 def _tell(arguments: Namespace, training: Training, model: Any, about: dict[str, Any]) -> None:
     """What was done, for people or for machines."""
-    chosen = {"C": _chosen(model, "C"), "noise": repr(_chosen(model, "noise"))}
+    chosen = {"C": _chosen(model, "C"), "noise": describe_noise(_chosen(model, "noise"))}
     if arguments.json:
         kept = {name: value for name, value in about.items() if name != "feature_names"}
         print_json({"model": arguments.out, "estimator": type(model).__name__, **chosen, **kept})

@@ -28,6 +28,7 @@ DESCRIPTION = "marginout.json"
 
 #: The types that `prepare` puts into a pipeline before the model, by the name that skops gives them.
 PREPARATION = [
+    "marginout.cli.convert.CategoryEncoder",
     "marginout.cli.convert.ColumnConverter",
     "sklearn.compose._column_transformer.ColumnTransformer",
     "sklearn.feature_extraction.text.TfidfTransformer",

@@ -109,6 +109,21 @@ def make_model(arguments: Namespace, task: str) -> Any:
         if task != "regression" or name == "mcf":
             raise UsageError("--epsilon is for regression with --model svm or latent-svm: leave it out")
         options["epsilon"] = arguments.epsilon
+    if arguments.missing == "deleted":
+        options["missing"] = "deleted"
     if name.startswith("latent"):
         options.update(n_hidden=arguments.hidden, random_state=arguments.seed)
     return factories[task, cv](**options)
+
+
+def delete_groups(model: Any, groups: Any) -> None:
+    """Have the noise of a model that deletes features delete whole groups of them."""
+    kinds = {noises.Dropout: noises.GroupDropout, noises.Deletion: noises.GroupDeletion}
+
+    def grouped(noise: Any) -> Any:
+        return kinds[type(noise)](groups, noise.rate) if type(noise) in kinds else noise
+
+    if hasattr(model, "noises"):
+        model.set_params(noises=[grouped(noise) for noise in model.noises])
+    else:
+        model.set_params(noise=grouped(model.noise))

@@ -28,7 +28,7 @@ from marginout.cli.cells import (
     strings,
     unclear_date,
 )
-from marginout.cli.convert import ColumnConverter
+from marginout.cli.convert import CategoryEncoder, ColumnConverter
 from marginout.cli.data import conditions
 from marginout.cli.errors import DataError, UsageError
 from marginout.cli.output import Progress
@@ -226,16 +226,21 @@ def _identifier(values: Any, name: str) -> str:
     return ""
 
 
-def pipeline(columns: Columns, model: Any, rows: int) -> Pipeline:
-    """Conversion, preparation and model in one: scaled numbers, one-hot categories, tf-idf of texts."""
+def pipeline(columns: Columns, model: Any, rows: int, deleted: bool = False) -> Pipeline:
+    """Conversion, preparation and model in one: scaled numbers, one-hot categories, tf-idf of texts.
+
+    Missing numbers are imputed, missing categories a category; or both are NaN, if they count as `deleted`.
+    """
     parts: list[tuple[str, Any, Any]] = []
     if columns.numbers:
         impute = SimpleImputer(strategy="median", keep_empty_features=True)
+        steps: list[tuple[str, Any]] = [("scale", StandardScaler())]
         parts.append(
-            ("numeric", Pipeline([("impute", impute), ("scale", StandardScaler())]), columns.numbers)
+            ("numeric", Pipeline(steps if deleted else [("impute", impute), *steps]), columns.numbers)
         )
     if columns.categories:
-        parts.append(("categorical", OneHotEncoder(handle_unknown="ignore"), columns.categories))
+        encoder = CategoryEncoder() if deleted else OneHotEncoder(handle_unknown="ignore")
+        parts.append(("categorical", encoder, columns.categories))
     for number, name in enumerate(columns.text):
         words = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), min_df=2 if rows >= ENOUGH else 1)
         parts.append((f"text{number}", words, name))
@@ -297,7 +302,7 @@ def listed(names: Iterable[str], most: int = 12) -> str:
     return ", ".join(names[:most]) + (f" … ({len(names)})" if len(names) > most else "")
 
 
-def category_groups(steps: Any, columns: Columns | None, n_features: int) -> Any:
+def category_groups(steps: Any, columns: Columns | None) -> Any:
     """The group of every feature that dies with it, or None: values of a category, and parts of a date.
 
     `steps` is a pipeline with the fitted preparation of `columns`. Words of a text die one by one.

@@ -32,7 +32,8 @@ class Training:
         """The model behind what makes numbers of the columns."""
         if self.columns is None:
             return prepare.matrix_pipeline(model, arguments.scale)
-        return prepare.pipeline(self.columns, model, len(self.X))
+        deleted = getattr(arguments, "missing", "imputed") == "deleted"
+        return prepare.pipeline(self.columns, model, len(self.X), deleted)
 
 
 def training_data(arguments: Namespace, progress: Progress, rows: int = 0) -> Training:
@@ -60,7 +61,8 @@ def training_data(arguments: Namespace, progress: Progress, rows: int = 0) -> Tr
         raise DataError(f"{arguments.data}: there is no target in it: name its array with --target")
     found = _with_targets(found, name, arguments, progress)
     y, task = targets.for_training(found.y, name, arguments.task)
-    return Training(check_numbers(found.X), y, task, name, None, found.names, found.base)
+    X = check_numbers(found.X, getattr(arguments, "missing", "imputed") == "deleted")
+    return Training(X, y, task, name, None, found.names, found.base)
 
 
 def _with_targets(found: Any, name: str | None, arguments: Namespace, progress: Progress) -> Any:
@@ -147,7 +149,8 @@ def _wishes(model: Model, arguments: Namespace) -> dict[str, Any]:
 
 def _features(model: Model, found: Any, arguments: Namespace, progress: Progress) -> Any:
     if model.columns is None:
-        return check_numbers(found.X)
+        return check_numbers(found.X, model.estimator.missing == "deleted")
+    model.pipeline.set_params(convert__strict=arguments.strict)
     if arguments.decimal:
         model.pipeline.set_params(convert__decimal=arguments.decimal)
     rows, names = prepare.unseen(model.pipeline, model.columns, found.frame)
@@ -172,9 +175,11 @@ def _target(model: Model, found: Any, arguments: Namespace) -> Any:
     return targets.from_cells(found.frame[name], mark)
 
 
-def check_numbers(X: Any) -> Any:
-    """A matrix without NaN and infinity."""
+def check_numbers(X: Any, deleted: bool = False) -> Any:
+    """A matrix without infinity, and without NaN unless they count as deleted."""
     values = X if isinstance(X, np.ndarray) else X.data
-    if not np.isfinite(values).all():
-        raise DataError("a feature is NaN or infinite: replace it by a number")
+    if np.isinf(values).any():
+        raise DataError("a feature is infinite: replace it by a number")
+    if not deleted and np.isnan(values).any():
+        raise DataError("a feature is NaN: replace it by a number, or fit with --missing deleted")
     return X

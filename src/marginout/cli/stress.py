@@ -18,7 +18,7 @@ from marginout.cli.info import facts as model_facts
 from marginout.cli.output import Progress, check_report, print_json, print_table, write_text
 from marginout.cli.reading import model_data
 from marginout.cli.reports import closing, curve_line, searched
-from marginout.cli.weights import leaned_on
+from marginout.cli.weights import describe_noise, leaned_on
 from marginout.estimators._base import CollapsedModelWarning
 from marginout.noise import Deletion
 from marginout.report import Raw, Section, deletion_figure, facts, page, table, tag, validation_map
@@ -64,7 +64,7 @@ def run(arguments: Namespace) -> None:
     if len(y) < 2:
         raise DataError(f"{arguments.data}: one row is too few to see a model degrade")
     Z = _prepared(model, X)
-    groups = prepare.category_groups(model.pipeline, model.columns, Z.shape[1])
+    groups = prepare.category_groups(model.pipeline, model.columns)
     progress.step("deleting features")
     curve = _curve(model.estimator, Z, y, RATES, groups, arguments)
     progress.step("deleting single features")
@@ -108,7 +108,7 @@ def _refits(
         return None
     base = getattr(model.estimator, "best_estimator_", model.estimator)
     names, scores = ["the model as it is"], [_curve(model.estimator, Z, y, TESTED, groups, arguments).mean]
-    noises = {f"its own noise, {base.noise!r}": base.noise}
+    noises = {f"its own noise, {describe_noise(base.noise)}": base.noise}
     noises |= {f"trained for {rate:.0%}": Deletion(rate) for rate in TRAINED}
     warnings.filterwarnings("ignore", category=CollapsedModelWarning)  # at a high rate it may well
     for name, noise in noises.items():

@@ -10,14 +10,26 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from marginout.cli.modelfile import Model
+from marginout.cli.prepare import Columns, feature_columns
+from marginout.noise import GroupDeletion, GroupDropout
 
 Array = NDArray[np.float64]
+
+#: Rows of the training data that the cost of a missing column is measured on, at most.
+ROWS = 1000
+
+
+def describe_noise(noise: Any) -> str:
+    """A noise in one line; of groups, how many there are."""
+    if isinstance(noise, (GroupDropout, GroupDeletion)):
+        return f"{type(noise).__name__}(rate={noise.rate}), {len(np.unique(noise.groups))} groups"
+    return repr(noise)
 
 
 def describe_model(model: Any) -> str:
     """Name and the parameters that matter, as chosen by a search or as given."""
     C, noise = (getattr(model, f"{name}_", getattr(model, name, None)) for name in ("C", "noise"))
-    parts = [type(model).__name__, f"C = {C:.3g}", f"noise {noise!r}"]
+    parts = [type(model).__name__, f"C = {C:.3g}", f"noise {describe_noise(noise)}"]
     if getattr(model, "expectation", "bound") != "bound":
         parts.append(f"expectation {model.expectation}")
     if getattr(model, "class_weight", None) is not None:
@@ -57,7 +69,11 @@ def leaned_on(model: Model, X: Any, y: Any, groups: Any, count: int) -> list[dic
     pipeline's last step. Features of one group die together.
     """
     W, names = weights(model.estimator), model.names()
-    squares = X.multiply(X) if sp.issparse(X) else np.square(X)
+    squares = X.multiply(X).tocsr() if sp.issparse(X) else np.square(X)
+    if sp.issparse(squares):
+        squares.data[np.isnan(squares.data)] = 0
+    else:
+        squares[np.isnan(squares)] = 0
     shares = np.abs(W).max(axis=0) * np.sqrt(np.asarray(squares.mean(axis=0)).ravel())
     order = np.argsort(-shares, kind="stable")[:count]
     order = order[shares[order] > 0]
@@ -65,6 +81,28 @@ def leaned_on(model: Model, X: Any, y: Any, groups: Any, count: int) -> list[dic
     costs = death_costs(model.estimator, X, y, deaths)
     rows = zip(order, costs, strict=True)
     return [{"name": names[j], **_largest(model, W[:, j]), "cost": cost} for j, cost in rows]
+
+
+def column_costs(pipeline: Any, columns: Columns, frame: Any, y: Any) -> dict[str, float]:
+    """What the model's score loses on rows of its training data when one column is missing in all of them."""
+    import pandas
+
+    rows = np.arange(len(y))
+    if len(rows) > ROWS:
+        rows = np.random.default_rng(0).choice(len(rows), ROWS, replace=False)
+    steps, model, y = pipeline[:-1], pipeline[-1], y[rows]
+    Z = sp.csr_matrix(steps.transform(frame.iloc[rows]))
+    empty = pandas.DataFrame({name: [None] for name in columns.used}, dtype=object)
+    nothing = sp.csr_matrix(steps.transform(empty))
+    sources = np.array(feature_columns(pipeline, columns), dtype=object)
+    whole, costs = float(model.score(Z, y)), {}
+    for name in columns.used:
+        other = Z.copy()
+        other.data[(sources == name)[other.indices]] = 0
+        hole = nothing.copy()
+        hole.data[(sources != name)[hole.indices]] = 0
+        costs[name] = whole - float(model.score(other + sp.csr_matrix(np.ones((len(y), 1))) @ hole, y))
+    return costs
 
 
 def death_costs(model: Any, X: Any, y: Any, deaths: Sequence[NDArray[np.intp]]) -> list[float]:
