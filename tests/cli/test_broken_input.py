@@ -385,7 +385,7 @@ def test_models_of_other_versions(run, files, tmp_path):
 
 
 def test_data_that_do_not_fit_the_model(run, files, tmp_path, whole):
-    (tmp_path / "few.csv").write_text("age,city\n1,Rome\n")
+    (tmp_path / "few.csv").write_text("height,bought\n1,yes\n")
     (tmp_path / "words.csv").write_text("age,city,shop,note\nold,Rome,1,good\n")
     np.savez(tmp_path / "wide.npz", X=np.ones((3, 65)), y=np.arange(3))
     for model, name in [("people", "few.csv"), ("people", "words.csv"), ("digits", "wide.npz")]:

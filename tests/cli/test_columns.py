@@ -106,6 +106,7 @@ def test_loaded_pipeline_predicts_what_the_command_predicts(saved, how):
 def test_load_says_what_is_wrong(run, saved, tmp_path):
     pipeline = marginout.load(saved / "svm.model")
     frame = every_kind()
+    pipeline.set_params(convert__strict=True)
     with pytest.raises(ValueError, match=r"2 of the \d columns that the model needs are missing: size, city"):
         pipeline.predict(frame.drop(columns=["size", "city"]))
     with pytest.raises(TypeError, match="must be a data frame"):
