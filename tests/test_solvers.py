@@ -12,12 +12,14 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from numpy.testing import assert_array_equal
 from scipy.optimize import minimize
 from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC, SVR
+from threadpoolctl import threadpool_limits
 
 from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR, blocks
 from marginout._design import make_design
@@ -513,3 +515,15 @@ def test_extreme_ridge(loss, solver, C):
     p.C = C
     model = p.fit(solver=solver, tol=1e-6)
     np.testing.assert_allclose(model.objective_, p.conic[0], rtol=1e-6)
+
+
+def test_newton_does_not_depend_on_the_threads_of_blas():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 150))
+    Y = np.where(X[:, :1] + rng.normal(size=(600, 1)) > 0, 1.0, -1.0)
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            F = Objective(make_design(X, Dropout(0.0)), Hinge(1.0), Y, np.ones((600, 1)), True)
+            found.append(newton.solve(F, np.zeros((150, 1)), np.zeros(1), **TIGHT))
+    assert_array_equal(found[0].W, found[1].W)

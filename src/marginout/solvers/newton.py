@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from marginout._design import one_blas_thread
 from marginout._objective import Array, Objective, dots
 from marginout.solvers import dual
 from marginout.solvers._linesearch import ROUNDING, certify, minimize_line, starting_point
@@ -49,9 +50,14 @@ def suits(objective: Objective) -> bool:
 def solve(
     objective: Objective, W: Array, b: Array, *, tol: float, max_iter: int, monitor: Monitor | None = None
 ) -> Result:
-    """Minimise all K problems, one after the other, from (W, b)."""
+    """Minimise all K problems, one after the other, from (W, b).
+
+    BLAS keeps to one thread: with more, some of its releases round a factorisation differently from one
+    call to the next, and on a busy machine its threads wait for one another.
+    """
     progress = Progress(objective, tol, max_iter, monitor)
-    return progress.solve(objective, W, b, _descend, size=1)
+    with one_blas_thread():
+        return progress.solve(objective, W, b, _descend, size=1)
 
 
 def _descend(objective: Objective, W: Array, b: Array, progress: Progress) -> None:
