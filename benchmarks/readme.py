@@ -348,7 +348,9 @@ def latent() -> str:
     found = {(row["model"], row["problem"]): row for row in rows("latent")}
     models = {
         "LinearSVC, C = 0.01": "LinearSVC",
+        "LinearSVC, C = 0.001": "LinearSVC C=0.001",
         "DropoutSVC, rate 0.5, balanced, Gaussian": "DropoutSVC",
+        "MLPClassifier, four copies at rate 0.2": "MLPClassifier 60, four copies, rate 0.2",
         "LatentDropoutLogisticRegression, no noise": "LatentDropoutLR 60, no noise",
         "LatentDropoutLogisticRegression, rate 0.2": "LatentDropoutLR 60, then noise 0.2",
     }
@@ -361,41 +363,56 @@ def latent() -> str:
 
 
 def digits() -> str:
-    """scikit-learn's digits: one hidden layer beside its peers."""
-    found = rows("latent")
-
-    def error(model: str, problem: str) -> str:
-        return next(percent(row) for row in found if (row["model"], row["problem"]) == (model, problem))
-
-    def best(start: str) -> str:
-        own = [row for row in found if row["model"].startswith(start) and row["problem"] == "digits"]
-        return min(own, key=lambda row: float(row["test_error"]))["model"]
-
+    """scikit-learn's digits: one hidden layer beside its peers, errors and the time of a fit."""
+    found = {(row["model"], row["problem"]): row for row in rows("latent")}
+    mlp, hidden = "MLPClassifier, 60 units", "LatentDropoutSVC, 60 units"
     models = {
-        "LinearSVC at its best C": best("LinearSVC C="),
-        "MLPClassifier, 60 units": "MLPClassifier 60",
-        "LatentDropoutSVC, 60 units, no noise": "LatentDropoutSVC K=60 taylor, noise 0",
-        "the same, noise 0.1, Gaussian propagation": "LatentDropoutSVC K=60 gaussian, noise 0.1",
+        "LinearSVC, C chosen for whole images": "LinearSVC, C for whole",
+        "LogisticRegression, C chosen for whole images": "LogisticRegression, C for whole",
+        "LinearSVC, C chosen for half deleted": "LinearSVC, C for half",
+        "LogisticRegression, C chosen for half deleted": "LogisticRegression, C for half",
+        "DropoutSVC, rate 0.5, Gaussian, balanced, C chosen for half deleted": "DropoutSVC, C for half",
+        "MCFClassifier, rate 0.5, C chosen for half deleted": "MCF-Logistic, C for half",
+        mlp: "MLPClassifier 60",
+        f"{mlp}, ten copies at rate 0.2": "MLPClassifier 60, ten copies, rate 0.2",
+        f"{mlp}, ten copies at rate 0.5": "MLPClassifier 60, ten copies, rate 0.5",
+        f"{hidden}, no noise": "LatentDropoutSVC K=60 taylor, noise 0",
+        f"{hidden}, rate 0.1, Gaussian": "LatentDropoutSVC K=60 gaussian, noise 0.1",
+        f"{hidden}, rate 0.2, Gaussian": "LatentDropoutSVC K=60 gaussian, noise 0.2",
     }
     body = [
-        [text, error(model, "digits"), error(model, "digits, half deleted")] for text, model in models.items()
+        [
+            text,
+            percent(found[model, "digits"]),
+            percent(found[model, "digits, half deleted"]),
+            f"{float(found[model, 'digits']['ratio_to_peer']):.2g}",
+        ]
+        for text, model in models.items()
     ]
-    return table(["test error, %", "clean", "half of the pixels deleted"], body)
+    return table(["test error, %", "whole", "half deleted", "time of a fit / MLPClassifier's"], body)
 
 
 def deletion() -> str:
-    """MNIST, everything chosen with as many pixels deleted."""
-    found = rows("mnist_deletion")
-    models = list(dict.fromkeys(row["model"] for row in found))
-    errors = {(row["model"], row["rate"]): row for row in found}
+    """MNIST, everything chosen with as many pixels deleted; differences from the best plain model."""
+    found = {(row["model"], row["deleted"]): row for row in rows("mnist_deletion")}
+    rates = list(dict.fromkeys(rate for _, rate in found))
+    peers = {
+        rate: next(row["peer"] for row in found.values() if row["peer"] and row["deleted"] == rate)
+        for rate in rates
+    }
+
+    def points(row: dict[str, str]) -> str:
+        low, mean, high = (100 * float(row[name] or 0) for name in ("less_low", "less", "less_high"))
+        return signed(mean, low, high) if row["peer"] else ""
+
+    head = ["test error, %"]
+    for rate in rates:
+        head += [f"{100 * float(rate):g} % deleted", f"less than {peers[rate]} [95 %]"]
     body = []
-    for rate in dict.fromkeys(row["rate"] for row in found):
-        own = [percent(errors[model, rate]) for model in models]
-        least = min(own, key=float)
-        body.append(
-            [f"{float(rate):.0%}".replace("%", " %"), *(f"**{e}**" if e == least else e for e in own)]
-        )
-    return table(["pixels deleted", *models], body)
+    for model in dict.fromkeys(model for model, _ in found):
+        own = [found[model, rate] for rate in rates]
+        body.append([model, *(cell for row in own for cell in (percent(row), points(row)))])
+    return table(head, body)
 
 
 def missing() -> str:
