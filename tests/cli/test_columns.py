@@ -113,6 +113,8 @@ def test_load_says_what_is_wrong(run, saved, tmp_path):
         pipeline.predict(frame.to_numpy())
     with pytest.raises(ValueError, match="'size' must hold numbers, but 'large' is no number"):
         pipeline.predict(frame.astype({"size": object}).assign(size="large"))
+    with pytest.raises(ValueError, match="two columns have the name 'size'"):
+        pipeline.predict(pd.concat([frame, frame[["size"]]], axis=1))
     with pytest.raises(FileNotFoundError):
         marginout.load(tmp_path / "nothing.model")
     (tmp_path / "pickled").write_bytes(pickle.dumps(pipeline[-1]))
@@ -128,6 +130,15 @@ def test_load_says_what_is_wrong(run, saved, tmp_path):
     with pytest.raises(ValueError, match=r"format 1.*fit it again"):
         marginout.load(old)
     assert run("info", old)[0] == 4
+
+
+def test_columns_with_numbers_for_names(run, tmp_path):
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 2)))
+    frame[2] = np.where(frame[0] > 0, "yes", "no")
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    assert run("fit", tmp_path / "a.csv", "--target", "2", "--out", tmp_path / "m")[0] == 0
+    said = pd.read_csv(io.StringIO(run("predict", tmp_path / "m", tmp_path / "a.csv")[1]))["prediction"]
+    assert_array_equal(marginout.load(tmp_path / "m").predict(frame), said)
 
 
 def test_matrices_are_loaded_too(files):
@@ -224,6 +235,7 @@ def test_units_are_not_mixed(run, tmp_path):
     table(tmp_path / "b.csv", {"x": [f"€{x:.2f}" for x in NUMBERS]})
     fitted(run, tmp_path / "b.csv")
     pipeline = marginout.load(tmp_path / "b.model")
+    assert_array_equal(pipeline[0].transform(pd.DataFrame({"x": ["3.20", None]})), [[3.2], [np.nan]])
     with pytest.raises(ValueError, match=r"is in \$, but in training it was in €"):
         pipeline.predict(pd.DataFrame({"x": ["$3.20"]}))
 

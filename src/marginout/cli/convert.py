@@ -15,6 +15,7 @@ from marginout.cli.cells import (
     DATE_CATEGORIES,
     DATE_NUMBERS,
     MARKS,
+    Written,
     as_dates,
     as_numbers,
     as_strings,
@@ -126,17 +127,24 @@ class ColumnConverter(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             self.marks,
         )
         for name in self.numeric:
-            if name in found and found[name].mark is None:
-                raise ValueError(f"the column {name!r} must hold numbers, but {found[name].why}: mend it")
-            if (
-                name in found
-                and found[name].unit not in ("", "%", unit := (self.units or {}).get(name, ""))
-                and unit
-            ):
-                raise ValueError(
-                    f"the column {name!r} is in {found[name].unit}, but in training it was in {unit}"
-                )
+            if name in found:
+                self._check(name, found[name])
         return {name: written.mark for name, written in found.items()}
+
+    def _check(self, name: str, written: Written) -> None:
+        """Refuse a column of strings that are no numbers, or numbers of another unit."""
+        if written.unclear:
+            cure = "(in Python: set_params(convert__decimal=','))"
+            raise ValueError(f"the column {name!r}: {written.why} {cure}")
+        if written.mark is None:
+            raise ValueError(
+                f"the column {name!r} must hold numbers, but {written.why}: write one, or leave it empty"
+            )
+        unit = (self.units or {}).get(name)
+        if unit and written.unit not in ("", unit):
+            raise ValueError(
+                f"the column {name!r} is in {written.unit}, but in training it was in {unit}: convert it"
+            )
 
 
 class CategoryEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -166,11 +174,14 @@ class CategoryEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _as_frame(X: Any) -> Any:
-    """A pandas data frame of `X`, which may be one of polars or pyarrow."""
-    if hasattr(X, "iloc") and hasattr(X, "columns"):
-        return X
-    if hasattr(X, "to_pandas") and hasattr(X, "columns"):
-        return X.to_pandas()
-    raise TypeError(
-        f"X must be a data frame with named columns, got {type(X).__name__}: make one with pandas.DataFrame"
-    )
+    """A pandas data frame of `X`, which may be one of polars or pyarrow; names of columns are strings."""
+    if not hasattr(X, "columns") or not (hasattr(X, "iloc") or hasattr(X, "to_pandas")):
+        raise TypeError(
+            f"X must be a data frame with named columns, got {type(X).__name__}: use pandas.DataFrame"
+        )
+    frame = X if hasattr(X, "iloc") else X.to_pandas()
+    frame = frame.set_axis([str(name) for name in frame.columns], axis="columns")
+    twice = frame.columns[frame.columns.duplicated()]
+    if len(twice):
+        raise ValueError(f"two columns have the name {twice[0]!r}: rename one")
+    return frame
