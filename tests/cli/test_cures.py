@@ -26,9 +26,7 @@ def folder(tmp_path_factory):
     frame.assign(many=np.arange(80)).to_csv(folder / "many.csv", index=False)
     frame.assign(age=[*frame["age"][:-1], "old"]).to_csv(folder / "words.csv", index=False)
     X, z = np.abs(np.random.default_rng(0).normal(size=(60, 5))), np.arange(60) % 2
-    np.savez(folder / "other.npz", X=X + z[:, None], z=z)
-    y = np.where(z, "a", "b").astype(object)
-    y[3] = np.nan
+    np.savez(folder / "other.npz", X=X + z[:, None], z=z, part=np.arange(60) // 30)
     lines = [f"{k} 1:{x[0]:.3f} 2:{x[1]:.3f}" for k, x in zip(z, X + z[:, None], strict=True)]
     (folder / "rows.svmlight").write_text("\n".join(lines))
     np.savez(folder / "gaps.npz", X=X, y=np.where(np.arange(60) == 3, np.nan, z))
@@ -149,6 +147,24 @@ ERRORS = {
         "must be COL=VALUE",
         ["fit", *TABLE, *OUT, "--where", "city=Rome"],
     ),
+    "where of an unknown column": (
+        ["fit", *TABLE, *OUT, "--where", "town=Rome"],
+        3,
+        "the columns are id, age, city",
+        ["fit", *TABLE, *OUT, "--where", "city=Rome"],
+    ),
+    "where of an unknown array": (
+        ["fit", "other.npz", "--target", "z", "--where", "a=1", *OUT],
+        3,
+        "those there are: z, part",
+        ["fit", "other.npz", "--target", "z", "--where", "part=1", *OUT],
+    ),
+    "where of an unknown value": (
+        ["fit", *TABLE, *OUT, "--where", "city=Nowhere"],
+        3,
+        "name values that the columns hold",
+        ["fit", *TABLE, *OUT, "--where", "city=Oslo"],
+    ),
     "nothing left": (
         ["fit", "people.csv", "--target", "bought", "--drop", "spent,id,age,city,shop,note", *OUT],
         3,
@@ -170,7 +186,7 @@ ERRORS = {
     "where in svmlight": (
         ["fit", "rows.svmlight", "--where", "a=1", *OUT],
         2,
-        "",
+        "leave it out",
         ["fit", "rows.svmlight", *OUT],
     ),
     "missing target, fit": (
@@ -324,6 +340,17 @@ def test_rows_without_a_target_are_left_out_as_python_would(run, folder):
     code, _, err = run("fit", "none.csv", *FEW[1:], *OUT, "--drop-unlabelled")
     assert code == 3
     assert "name another --target" in err
+
+
+def test_predict_advises_nothing_that_it_cannot_do(run, folder):
+    """What a column is was settled by `fit`."""
+    code, _, err = run("predict", "table.model", "words.csv")
+    assert code == 3
+    assert "'old' is no number: mend it" in err
+    assert "--categorical" not in err
+    code, _, err = run("predict", "table.model", "people.csv", "--categorical", "age")
+    assert code == 2
+    assert "unrecognized arguments" in err
 
 
 @pytest.mark.parametrize("wrong", [["--noise", "fog:1"], ["--C", "1,2"], ["--model", "mcf", "--cv"]])

@@ -41,7 +41,9 @@ def read(stream: IO[bytes], target: str | None, where: dict[str, str], n_feature
     y = _target(arrays, target, X.shape[0])
     X, y = _filter(X, y, arrays, where)
     if n_features is not None and X.shape[1] != n_features:
-        raise DataError(f"it has {X.shape[1]} features, but the model was trained on {n_features}")
+        raise DataError(
+            f"it has {X.shape[1]} features, but the model was trained on {n_features}: give these"
+        )
     return Matrix(X, y, names if names and len(names) == X.shape[1] else None)
 
 
@@ -94,10 +96,14 @@ def _filter(X: Any, y: Any, arrays: dict[str, Any], where: dict[str, str]) -> tu
     kept = np.ones(X.shape[0], dtype=bool)
     for name, value in where.items():
         if name not in arrays or arrays[name].shape != kept.shape:
-            raise DataError(f"--where {name}={value}: there is no array {name!r} of one value per row")
+            known = ", ".join(key for key, array in arrays.items() if array.shape == kept.shape) or "none"
+            raise DataError(
+                f"--where {name}={value}: there is no array {name!r} of one value per row; "
+                f"those there are: {known}"
+            )
         kept &= np.array([matches(cell, value) for cell in arrays[name].tolist()], dtype=bool)
     if not kept.any():
-        raise DataError(f"--where leaves none of the {len(kept)} rows")
+        raise DataError(f"--where leaves none of the {len(kept)} rows: name values that the arrays hold")
     return (X, y) if kept.all() else (X[kept], None if y is None else y[kept])
 
 

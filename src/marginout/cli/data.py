@@ -136,7 +136,7 @@ def opened(path: str, progress: Progress, format: str | None = None) -> Iterator
             f"{name}: the compressed file is broken or cut off ({error}): get it again"
         ) from error
     except FileNotFoundError as error:
-        raise DataError(f"{name}: there is no such file") from error
+        raise DataError(f"{name}: there is no such file: check its name") from error
     except IsADirectoryError as error:
         raise DataError(f"{name}: is a folder: name a file in it") from error
     except UnicodeDecodeError as error:
@@ -214,7 +214,7 @@ def conditions(texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         column, equals, value = text.partition("=")
         if not (column and equals):
-            raise UsageError(f"--where {text!r} must be COL=VALUE")
+            raise UsageError(f"--where {text!r} must be COL=VALUE, as in --where split=train")
         found[column] = value
     return found
 
@@ -243,7 +243,9 @@ def read(
             from marginout.cli import svmlight
 
             if where:
-                raise UsageError("--where needs columns with names, which svmlight does not have")
+                raise UsageError(
+                    "--where needs columns with names, which svmlight does not have: leave it out"
+                )
             return svmlight.read(stream, progress, n_features, base, rows, arguments.seed if rows else 0)
         if format == "npz":
             from marginout.cli import archives

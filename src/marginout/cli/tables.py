@@ -105,7 +105,7 @@ def _separated(pandas: Any, stream: IO[bytes], encoding: str, delimiter: str) ->
     except UnicodeDecodeError:
         raise
     except pandas.errors.EmptyDataError as error:
-        raise DataError("it is empty") from error
+        raise DataError("it is empty: name a file with rows") from error
     except pandas.errors.ParserWarning as error:
         raise DataError("its rows have more fields than its header has names: name all columns") from error
     except (pandas.errors.ParserError, ValueError, OverflowError) as error:
@@ -201,10 +201,11 @@ def _filtered(frame: Any, where: dict[str, str]) -> Any:
     kept = [True] * len(frame)
     for name, value in where.items():
         if name not in frame.columns:
-            raise DataError(f"--where {name}={value}: there is no column {name!r}")
+            names = ", ".join(map(str, frame.columns[:12])) + (" …" if len(frame.columns) > 12 else "")
+            raise DataError(f"--where {name}={value}: there is no such column; the columns are {names[:300]}")
         kept = [old and matches(cell, value) for old, cell in zip(kept, frame[name].tolist(), strict=True)]
     if not any(kept):
-        raise DataError(f"--where leaves none of the {len(frame)} rows")
+        raise DataError(f"--where leaves none of the {len(frame)} rows: name values that the columns hold")
     return frame if all(kept) else frame[kept].reset_index(drop=True)
 
 
