@@ -1,6 +1,7 @@
 # make demo    train on data inside scikit-learn, show what happens when features die, and write a report
 # make test    run the tests
 # make test-oldest   run them with the lowest versions that pyproject.toml admits, in .venv-oldest
+# make sanitize   run the kernels' tests and a longer fuzz with address and undefined-behaviour sanitizers, in .venv-sanitize (gcc)
 # make bench   compare with peers (needs MARGINOUT_DATA for the real data sets)
 # make lint    ruff and mypy
 # make docs    build the documentation in docs/_build/html; warnings are errors
@@ -11,12 +12,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := .venv-oldest
+SANITIZE := .venv-sanitize
+# Tests that reach every kernel, on small data: a sanitized pass is several times slower.
+SANITIZED := tests/test_csr_form.py tests/test_fuzz.py tests/test_design.py
 # What a build of the documentation leaves behind
 PAGES := docs/_build docs/api/generated docs/gallery
 SOURCES := $(shell find src -name '*.py' -o -name '*.py[xi]' -o -name '*.pxi' -o -name '*.h' -o -name 'meson.build' -o -name '*.css' -o -name '*.js') meson.build pyproject.toml
 REPRODUCTION ?= run all --quick
 
-.PHONY: demo test test-oldest bench lint docs reproduction clean
+.PHONY: demo test test-oldest sanitize bench lint docs reproduction clean
 
 demo: $(VENV)/.installed
 	$(BIN)/marginout demo --out marginout-demo.html
@@ -26,6 +30,12 @@ test: $(VENV)/.test
 
 test-oldest: $(OLDEST)/.test
 	$(OLDEST)/bin/python -m pytest -n 2
+
+# Python itself is not sanitized, so the library must be loaded first; it allocates once and for good, which is no leak.
+sanitize: $(SANITIZE)/.installed
+	LD_PRELOAD="$$($${CC:-cc} -print-file-name=libasan.so) $$($${CC:-cc} -print-file-name=libstdc++.so)" \
+	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 OMP_NUM_THREADS=2 \
+	  MARGINOUT_FUZZ=$${MARGINOUT_FUZZ:-300} $(SANITIZE)/bin/python -m pytest -q -p no:faulthandler --capture=sys $(SANITIZED)
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks $(BENCH)
@@ -46,7 +56,7 @@ reproduction: $(VENV)/.reproduction
 	$(BIN)/python -m reproduction $(REPRODUCTION)
 
 clean:
-	rm -rf $(VENV) $(OLDEST) build $(PAGES) marginout-demo.html
+	rm -rf $(VENV) $(OLDEST) $(SANITIZE) build $(PAGES) marginout-demo.html
 
 $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
@@ -76,6 +86,12 @@ $(OLDEST)/.test: .ci/oldest.py $(SOURCES)
 	$(OLDEST)/bin/python -m pip install --quiet -c $(OLDEST)/constraints.txt meson-python cython ninja
 	PATH="$(abspath $(OLDEST))/bin:$$PATH" $(OLDEST)/bin/python -m pip install --quiet --no-build-isolation \
 	  -c $(OLDEST)/constraints.txt '.[test]'
+	@touch $@
+
+$(SANITIZE)/.installed: $(SOURCES)
+	$(PYTHON) -m venv --clear $(SANITIZE)
+	$(SANITIZE)/bin/python -m pip install --quiet -C setup-args=-Db_sanitize=address,undefined \
+	  -C setup-args=-Db_lundef=false -C setup-args=-Dbuildtype=debugoptimized . pytest hypothesis
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.installed
