@@ -346,7 +346,7 @@ def test_predict_advises_nothing_that_it_cannot_do(run, folder):
     """What a column is was settled by `fit`."""
     code, _, err = run("predict", "table.model", "words.csv")
     assert code == 3
-    assert "'old' is no number: mend it" in err
+    assert "'old' is no number: write one, or leave it empty" in err
     assert "--categorical" not in err
     code, _, err = run("predict", "table.model", "people.csv", "--categorical", "age")
     assert code == 2

@@ -79,7 +79,7 @@ def _explain(error: Exception, arguments: Namespace) -> tuple[str, int]:
     if isinstance(error, ValueError):  # the library's words about data and parameters
         said = _translated(str(error))
         if hasattr(arguments, "categorical"):  # only `fit` and `compare` can still choose what a column is
-            said = re.sub(r"is no number: mend it$", "is no number: mend it, or use --categorical", said)
+            said = re.sub(r"(is no number: write one, or leave it empty)$", r"\1, or use --categorical", said)
         return said, 3
     name = type(error).__name__
     return f"unexpected {name}: {error} (a bug: run again with --debug and report it)", 1
