@@ -58,6 +58,8 @@ class Summary(NamedTuple):
     #: Least and largest target, and the sum of the blocks' medians times their sizes.
     targets: tuple[float, float, float]
     nbytes: int
+    #: Whether features lie far from zero.
+    far: bool
 
 
 class Plan(NamedTuple):
@@ -104,7 +106,8 @@ def prepare(
         X, y = own._validated(X, y, y_numeric=not isinstance(model, DropoutClassifier))
         weights = block_weights(sample_weight, X)
         noise = own._noise()
-        X = make_design(check_features(own._without_missing(X, noise), noise), noise).X
+        design = make_design(check_features(own._without_missing(X, noise), noise), noise)
+        X = design.X
         if isinstance(model, DropoutClassifier):
             check_classification_targets(y)
             labels, inverse = np.unique(y, return_inverse=True)
@@ -118,7 +121,9 @@ def prepare(
     nnz, names = X.nnz if sp.issparse(X) else X.size, getattr(own, "feature_names_in_", None)
     names = None if names is None else tuple(names)
     weight = float(weights.sum())
-    summary = Summary(len(y), nnz, weight, X.shape[1], names, classes, y.dtype, targets, size_of(X))
+    summary = Summary(
+        len(y), nnz, weight, X.shape[1], names, classes, y.dtype, targets, size_of(X), design.far()
+    )
     return Block(X, y, weights), summary
 
 
@@ -162,6 +167,7 @@ def merge(summaries: Iterable[Summary | None]) -> Summary:
             nnz=total.nnz + other.nnz,
             weight=total.weight + other.weight,
             nbytes=total.nbytes + other.nbytes,
+            far=total.far or other.far,
             classes=classes,
             dtype=np.result_type(total.dtype, other.dtype),
             targets=(min(low, other_low), max(high, other_high), middle + other_middle),
@@ -235,10 +241,10 @@ def _whole(total: Summary, noise: Noise) -> Whole:
     _, coefficient, _, groups = noise.moments(total.d)
     noiseless = not coefficient.any()
     if groups is None:
-        return Whole(total.n, total.d, total.nnz, noiseless)
+        return Whole(total.n, total.d, total.nnz, noiseless, far_off=total.far)
     kappa = np.zeros(int(groups.max()) + 1)
     kappa[groups] = coefficient
-    return Whole(total.n, total.d, total.nnz, noiseless, Grouping(groups), kappa)
+    return Whole(total.n, total.d, total.nnz, noiseless, Grouping(groups), kappa, far_off=total.far)
 
 
 def minimize(

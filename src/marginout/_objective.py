@@ -149,10 +149,16 @@ class Objective:
         t, middle = line.least_squares(s, residual)
         return line, t, centre - t * middle
 
-    def gradient(self, point: Point) -> Array:
-        """∇_w F, (d, K): one pass over X."""
+    def gradient(self, point: Point, mean: Array | None = None) -> Array:
+        """∇_w F, (d, K): one pass over X.
+
+        Of features with a large `mean`, along (w, b − w·mean): an offset that is not quite the best matters
+        little then.
+        """
         G = self.design.pullback(point.W, self.weights * point.dm, self.weights * point.dv)
         G += point.W
+        if mean is not None:
+            G -= mean * self.offset_gradient(point)
         return G
 
     def majorizer(self, point: Point) -> Array:
@@ -176,13 +182,12 @@ class Objective:
         return np.asarray(self.weights * np.maximum(np.concatenate([jet.dmm for jet in jets]), 0.0))
 
     def curvature(self, point: Point) -> Array:
-        """The diagonal of the majoriser's matrix, (d, K): one pass over X."""
-        squares, variance = self.design.diagonal(self.lasting(point.m, point.v))
-        return np.asarray(1.0 + squares + variance)
+        """The diagonal of the majoriser's matrix, (d, K): one pass over X, or two."""
+        return self.design.spread(self.lasting(point.m, point.v), centre=self.fit_intercept).D
 
     def preconditioner(self, point: Point) -> Preconditioner:
         """What is like the majoriser's matrix, but quickly solved: about one pass over X."""
-        return self.design.preconditioner(self.lasting(point.m, point.v))
+        return self.design.preconditioner(self.lasting(point.m, point.v), centre=self.fit_intercept)
 
     def lasting(self, m: Array, v: Array) -> Array:
         """The majoriser's curvatures; those that hold only for steps below the loss's grain cut off."""

@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginout._design import GroupDesign, Grouping
-from marginout._design._precondition import Diagonal, Preconditioner
+from marginout._design._groups import HEAVIEST
+from marginout._design._precondition import Diagonal, Preconditioner, centred
 from marginout._objective import FAINT, ROUNDING, Array, Objective, RidgeLine, Track, dots
 from marginout.losses import Loss
 
@@ -32,10 +33,6 @@ Handles = Sequence[Any]
 State = tuple[Array, ...]
 #: A function of a block, its states and other arguments: an array to be added up, or a state.
 Task = Callable[..., Any]
-
-
-#: Most entries of the groups' blocks that are sent, for each problem: 8 MB.
-HEAVIEST = 2**20
 
 
 class Executor(Protocol):
@@ -61,6 +58,8 @@ class Whole:
     group_kappa: Array | None = None
     #: All problems go to the blocks together: what they share is the way there.
     batch: int = 2**31
+    #: Whether features lie far from zero, in any block.
+    far_off: bool = False
     #: Nothing that needs the rows of X in one place can be had.
     diagonal_variance: bool = False
 
@@ -70,6 +69,9 @@ class Whole:
 
     def serial(self) -> Whole:
         return self
+
+    def far(self) -> bool:
+        return self.far_off
 
 
 @dataclass(frozen=True)
@@ -178,13 +180,34 @@ class SumObjective:
         t = residual / np.where(spread > 0, spread, 1.0)
         return line, t, centre - t * middle
 
-    def gradient(self, point: SumPoint) -> Array:
-        """∇_w F, (d, K): one pass over X."""
-        return np.asarray(self.sum(_gradient, [point.state], point.W) + point.W)
+    def gradient(self, point: SumPoint, mean: Array | None = None) -> Array:
+        """∇_w F, (d, K), or along (w, b − w·mean): one pass over X."""
+        sums = self.sum(_gradient, [point.state], point.W)
+        G = sums[:-1] + point.W
+        return np.asarray(G if mean is None else G - mean * sums[-1])
 
     def curvature(self, point: SumPoint) -> Array:
-        """The diagonal of the majoriser's matrix, (d, K): one pass over X."""
-        return np.asarray(1.0 + self.sum(_curvature, [point.state]))
+        """The diagonal of the majoriser's matrix, (d, K): one pass over X, or two."""
+        return self._spread(point).D
+
+    def _spread(self, point: SumPoint) -> Diagonal:
+        squares, variance = self.sum(_curvature, [point.state])
+        centre = self._centre(point)
+        if centre is None:
+            return Diagonal(1.0 + squares + variance)
+        grouping = self.design.grouping
+        if grouping is None:
+            squares = centred(squares, *centre)
+        else:
+            squares, variance = grouping.centred(squares, variance, *centre)
+        return Diagonal(1.0 + squares + variance, centre[0])
+
+    def _centre(self, point: SumPoint) -> tuple[Array, Array] | None:
+        """The features' mean, as the majoriser weighs them, and the weights' sum, where that is needed."""
+        if not (self.fit_intercept and self.design.far()):
+            return None
+        sums = self.sum(_centre, [point.state])
+        return sums[:-1] / np.where(sums[-1] > 0, sums[-1], 1.0), sums[-1]
 
     def hessian(self, point: SumPoint) -> tuple[Array, Array]:
         """Of one problem without noise, in (w, b): its loss's Hessian, (d + 1, d + 1), and ∇F, (d + 1, 1).
@@ -199,14 +222,17 @@ class SumObjective:
     def preconditioner(self, point: SumPoint) -> Preconditioner:
         """The diagonal, or the blocks of features that are corrupted together: about one pass over X."""
         grouping, kappa, d = self.design.grouping, self.design.group_kappa, self.design.d
-        step = 0 if grouping is None else grouping.step(self.design.n, self.design.nnz)
+        far = self.fit_intercept and self.design.far()
+        step = 0 if grouping is None else grouping.step(self.design.n, self.design.nnz, far)
         if grouping is None or kappa is None or not step or grouping.sizes @ grouping.sizes > HEAVIEST:
-            return Diagonal(self.curvature(point))
+            return self._spread(point)
+        centre = self._centre(point)
         sums = self.sum(_grams, [point.state], step)
         flat = np.split(sums[d:], np.cumsum(grouping.sizes**2)[:-1])
         shapes = [(self.K, size, size) for size in grouping.sizes]
         grams = [part.T.reshape(shape) for part, shape in zip(flat, shapes, strict=True)]
-        return grouping.preconditioner(sums[:d], grams, np.broadcast_to(kappa[:, None], (len(kappa), self.K)))
+        variances = np.broadcast_to(kappa[:, None], (len(kappa), self.K))
+        return grouping.preconditioner(sums[:d], grams, variances, centre)
 
     def line(self, point: SumPoint, P: Array | None, q: Array | float = 0.0) -> SumLine:
         """F along (P, q) from a point: one pass over X, now; none later. None: the offset alone."""
@@ -301,17 +327,26 @@ def _fit_line(block: Objective, along: State, view: View, total: Array, centre: 
 
 
 def _gradient(block: Objective, state: State, view: View, W: Array) -> Array:
+    """In w, and below it in b, (d + 1, K)."""
     block = view.of(block)
     dm, dv = block.slopes(*state)
     dm *= block.weights
     dv *= block.weights
-    return block.design.pullback(W, dm, dv)
+    return np.vstack([block.design.pullback(W, dm, dv), dm.sum(axis=0)])
 
 
 def _curvature(block: Objective, state: State, view: View) -> Array:
+    """Of the means and of the noise, (2, d, K)."""
     block = view.of(block)
-    squares, variance = block.design.diagonal(block.lasting(*state))
-    return np.asarray(squares + variance)
+    return np.stack(block.design.diagonal(block.lasting(*state)))
+
+
+def _centre(block: Objective, state: State, view: View) -> Array:
+    """The features' weighted sum, and below it the sum of the weights, (d + 1, K)."""
+    block = view.of(block)
+    a = block.lasting(*state)
+    mean, total = block.design.centre(a)
+    return np.vstack([mean * total, total])
 
 
 def _grams(block: Objective, state: State, view: View, step: int) -> Array:

@@ -27,7 +27,7 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from marginout._design import Design, Preconditioner, make_design
+from marginout._design import Design, Diagonal, Preconditioner, make_design
 from marginout._grid import Problem
 from marginout._objective import Array, Objective
 from marginout._validation import check_solution
@@ -98,8 +98,14 @@ class SharedDesign:
         squares, variance = self.base.diagonal(a)
         return squares, self.factors * variance
 
-    def preconditioner(self, a: Array) -> Preconditioner:
-        return self.base.preconditioner(a, self.factors)
+    def preconditioner(self, a: Array, centre: bool) -> Preconditioner:
+        return self.base.preconditioner(a, self.factors, centre)
+
+    def spread(self, a: Array, centre: bool) -> Diagonal:
+        return self.base.spread(a, self.factors, centre)
+
+    def far(self) -> bool:
+        return self.base.far(self.factors)
 
 
 class SharedObjective(Objective):
@@ -265,6 +271,7 @@ class _Solver:
         self._problem, self._stop = problem, stop
         self._options: dict[str, Any] = {"tol": problem.tol, "monitor": lambda *_: stop.is_set()}
         self._before: tuple[Array, Array] | None = None  # the last weights and dual variables
+        self._late = False  # whether dual coordinate descent has given up on a smaller C
 
     def __call__(self, objective: Objective, W: Array, b: Array) -> Result:
         if objective.design.noiseless and objective.loss.kinked:
@@ -285,10 +292,15 @@ class _Solver:
             beta = np.where(np.abs(last) > 0.999 * lighter, np.sign(last) * weights, last)
         small = newton.suits(objective)
         each = max(objective.design.nnz, objective.design.n)  # an example without entries takes time too
+        if small and self._late:
+            return newton.solve(objective, W, b, max_iter=self._problem.max_iter, **self._options)
         sweeps = max(SWEEPS, SWEPT // each) if small else self._problem.max_iter
         result = dual.solve(objective, W, b, max_iter=sweeps, beta=beta, **self._options)
         self._before = weights, beta
-        if small:  # features of very different size, probably, where it is late
+        if (
+            small
+        ):  # features of very different size, or far from zero, where it is late: no better for a larger C
+            self._late = not result.converged.all()
             self._finish(result, newton.solve, objective, W, b)
         return result
 

@@ -20,11 +20,11 @@ class Interruption:
         self.left, self.gradient = at, Objective.gradient
 
     def __get__(self, objective, owner=None):
-        def gradient(point):
+        def gradient(point, *mean):
             self.left -= 1
             if self.left == 0:
                 raise KeyboardInterrupt
-            return self.gradient(objective, point)
+            return self.gradient(objective, point, *mean)
 
         return gradient
 

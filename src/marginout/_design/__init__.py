@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from marginout._design._groups import GroupCsrDesign, GroupDenseDesign, GroupDesign, Grouping, GroupSums
-from marginout._design._precondition import Preconditioner
+from marginout._design._precondition import Diagonal, Preconditioner
 from marginout._design._storage import (
     BLOCK_ENTRIES,
     SERIAL_WORK,
@@ -27,6 +27,7 @@ __all__ = [
     "CsrDesign",
     "DenseDesign",
     "Design",
+    "Diagonal",
     "GroupCsrDesign",
     "GroupDenseDesign",
     "GroupDesign",

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marginout._design._precondition import Blocks, Preconditioner
+from marginout._design._precondition import Blocks, Preconditioner, centred
 from marginout._design._storage import CsrDesign, DenseDesign, Design
 from marginout._kernels import _groups
 from marginout.noise import Noise
@@ -31,6 +31,10 @@ BLOCK_WORTH = 8
 SMALL_GROUP = 16
 #: Rows for every feature of a group that show how they go together; of more, every SPARSEST-th at least.
 SAMPLE, SPARSEST = 100, 8
+#: Most entries of the blocks of features far from zero, or in blocks of examples, for each problem: 8 MB.
+HEAVIEST = 2**20
+#: Added to the unit diagonal of a block before it is inverted; more where its centre was taken out.
+JITTER = 1e-12
 
 
 class Grouping:
@@ -56,30 +60,61 @@ class Grouping:
         """The features of every group."""
         return np.split(self.order, self.starts[1:])
 
-    def step(self, n: int, nnz: int) -> int:
-        """Every how many-th of n rows shows how features go together; 0 if their blocks cost too much."""
-        if BLOCK_WORTH * int(self.sizes @ self.sizes) > nnz:
+    def step(self, n: int, nnz: int, far: bool = False) -> int:
+        """Every how many-th of n rows shows how features go together; 0 if their blocks cost too much.
+
+        Of features far from zero all rows are needed, and blocks are worth more: without them it may take
+        a thousand iterations.
+        """
+        entries = int(self.sizes @ self.sizes)
+        if far:
+            return int(entries <= HEAVIEST)
+        if BLOCK_WORTH * entries > nnz:
             return 0
         return min(max(1, n // (SAMPLE * int(self.sizes.max()))), SPARSEST)
 
-    def preconditioner(self, exact: Array, grams: list[Array], variances: Array) -> Preconditioner:
+    def centred(self, squares: Array, variance: Array, mean: Array, total: Array) -> tuple[Array, Array]:
+        """The diagonal of the means and of the noise where the features' mean is taken out of both.
+
+        Weights of a group that cancel each other feel no noise but that of the deviations: of features far
+        from zero the noise's own diagonal says nothing about them.
+        """
+        apart = centred(squares, mean, total)
+        alone = self.sizes[self.groups] == 1
+        share = np.where(squares > 0, apart / np.where(squares > 0, squares, 1.0), 1.0)
+        return apart, np.where(alone[:, None], variance, share * variance)
+
+    def preconditioner(
+        self, exact: Array, grams: list[Array], variances: Array, centre: tuple[Array, Array] | None = None
+    ) -> Preconditioner:
         """The groups' blocks of I + Mᵀdiag(a)M + Var, by (M∘M)ᵀa, (d, K), and grams of a sample of rows.
 
-        `variances` are the κ of every group and problem, (G, K).
+        `variances` are the κ of every group and problem, (G, K). A `centre`, μ and Σa, is taken out of M:
+        then the sample is all rows.
         """
         inverses = []
         for own, kappa, block in zip(self.members, variances, grams, strict=True):
+            block *= (1.0 + kappa)[:, None, None]
+            heavy = (1.0 + kappa)[:, None] * exact[own].T
+            jitter = np.full(heavy.shape, JITTER)
+            if centre is not None:
+                mean, total = centre[0][own].T, centre[1][:, None]
+                block -= (total * mean)[:, :, None] * mean[:, None, :]
+                apart = centred(heavy, mean, total)
+                heavy, jitter = (
+                    apart,
+                    JITTER * np.where(apart > 0, heavy / np.where(apart > 0, apart, 1.0), 1.0),
+                )
             # How features go together is seen in a sample of the rows; how large they are, in all.
             seen = np.einsum("kii->ki", block).copy()
             unit = 1.0 / np.sqrt(np.where(seen > 0, seen, 1.0))
-            heavy = (1.0 + kappa)[:, None] * exact[own].T
             part = np.sqrt(heavy / (1.0 + heavy)) * unit
             block *= part[:, :, None] * part[:, None, :]
             # Scaled to a unit diagonal, features of any size can be inverted together.
-            np.einsum("kii->ki", block)[...] = 1.0 + 1e-12
+            np.einsum("kii->ki", block)[...] = 1.0 + jitter
             size = 1.0 / np.sqrt(1.0 + heavy)
             inverses.append(size[:, :, None] * np.linalg.inv(block) * size[:, None, :])
-        return Blocks(self.members, inverses)
+        return Blocks(self.members, inverses, None if centre is None else centre[0])
 
 
 class GroupSums(Grouping):
@@ -147,13 +182,18 @@ class GroupDesign(Design):
         self.group_kappa = np.zeros(self.sums.count)
         self.group_kappa[self.groups] = self.coefficient
 
-    def preconditioner(self, a: Array, factors: Array | float = 1.0) -> Preconditioner:
-        step = self.sums.step(self.n, self.nnz)
+    def preconditioner(self, a: Array, factors: Array | float = 1.0, centre: bool = False) -> Preconditioner:
+        far = centre and self.far(factors)
+        step = self.sums.step(self.n, self.nnz, far)
         if not step:
-            return super().preconditioner(a, factors)
+            return super().preconditioner(a, factors, centre)
         exact, _ = self.diagonal(a)
         variances = self.group_kappa[:, None] * np.broadcast_to(factors, a.shape[1])
-        return self.sums.preconditioner(exact, self.group_grams(a, step), variances)
+        grams = self.group_grams(a, step)
+        return self.sums.preconditioner(exact, grams, variances, self.centre(a) if far else None)
+
+    def _centred(self, squares: Array, variance: Array, mean: Array, total: Array) -> tuple[Array, Array]:
+        return self.sums.centred(squares, variance, mean, total)
 
     def kernel(self, weights: Array) -> Array:
         raise ValueError(
@@ -163,7 +203,7 @@ class GroupDesign(Design):
 
     @abstractmethod
     def group_grams(self, a: Array, step: int) -> list[Array]:
-        """X_gᵀdiag(a_k)X_g of every group, each (K, size, size), over every step-th row."""
+        """M_gᵀdiag(a_k)M_g of every group, each (K, size, size), over every step-th row."""
 
     def _add_variance(self, gram: Array, a: Array) -> Array:
         # Within a group the variance is κ times the Gram matrix itself.
@@ -212,7 +252,10 @@ class GroupCsrDesign(GroupDesign, CsrDesign):
         halves = [part.reshape(K, size, size) for part, size in zip(flat, sizes, strict=True)]
         for half in halves:
             np.einsum("kii->ki", half)[...] *= 0.5
-        return [half + half.transpose(0, 2, 1) for half in halves]
+        return [
+            (half + half.transpose(0, 2, 1)) * (self.scale[own][:, None] * self.scale[own])
+            for half, own in zip(halves, self.sums.members, strict=True)
+        ]
 
 
 class GroupDenseDesign(GroupDesign, DenseDesign):
@@ -254,6 +297,6 @@ class GroupDenseDesign(GroupDesign, DenseDesign):
         X, a = self.X[::step], a[::step]
         blocks = []
         for own in self.sums.members:
-            columns = X[:, own].astype(np.float64, copy=False)
+            columns = X[:, own] * self.scale[own]
             blocks.append(np.stack([columns.T @ (each[:, None] * columns) for each in a.T]))
         return blocks

@@ -1,4 +1,9 @@
-"""Matrices that are like the majoriser's, I + Mᵀdiag(a)M + Var, but quickly solved."""
+"""Matrices that are like the majoriser's, I + Mᵀdiag(a)M + Var, but quickly solved.
+
+An offset takes the features' mean μ = Mᵀa/Σa out of M: what is left in w is I + Mᵀdiag(a)M − Σa·μμᵀ + Var.
+Of features far from zero this is much smaller, and so is the suboptimality that a gradient stands for:
+with a mean of thirty deviations and hardly any noise fits stopped 6 % above the minimum before this was done.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +15,17 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+#: What rounding may leave of a sum of squares where its centre is taken away.
+CANCELLED = 1e-14
+
 
 class Preconditioner(ABC):
-    """One matrix for each of K problems."""
+    """One matrix for each of K problems.
+
+    `mean` is μ, (d, K), where it was taken out.
+    """
+
+    mean: Array | None = None
 
     @abstractmethod
     def solve(self, G: Array) -> Array:
@@ -26,14 +39,14 @@ class Preconditioner(ABC):
 class Diagonal(Preconditioner):
     """The diagonal, which independent noise makes heavy."""
 
-    def __init__(self, D: Array) -> None:
-        self._D = D
+    def __init__(self, D: Array, mean: Array | None = None) -> None:
+        self.D, self.mean = D, mean
 
     def solve(self, G: Array) -> Array:
-        return np.asarray(G / self._D)
+        return np.asarray(G / self.D)
 
     def select(self, columns: NDArray[np.intp]) -> Diagonal:
-        return Diagonal(np.ascontiguousarray(self._D[:, columns]))
+        return Diagonal(np.ascontiguousarray(self.D[:, columns]), some(self.mean, columns))
 
 
 class Blocks(Preconditioner):
@@ -42,8 +55,10 @@ class Blocks(Preconditioner):
     Without them, neighbouring pixels that vanish together take four times the iterations.
     """
 
-    def __init__(self, members: list[NDArray[np.intp]], inverses: list[Array]) -> None:
-        self._members, self._inverses = members, inverses  # of every group: (K, size, size)
+    def __init__(
+        self, members: list[NDArray[np.intp]], inverses: list[Array], mean: Array | None = None
+    ) -> None:
+        self._members, self._inverses, self.mean = members, inverses, mean  # of every group: (K, size, size)
 
     def solve(self, G: Array) -> Array:
         S = np.empty_like(G)
@@ -52,4 +67,15 @@ class Blocks(Preconditioner):
         return S
 
     def select(self, columns: NDArray[np.intp]) -> Blocks:
-        return Blocks(self._members, [inverse[columns] for inverse in self._inverses])
+        inverses = [inverse[columns] for inverse in self._inverses]
+        return Blocks(self._members, inverses, some(self.mean, columns))
+
+
+def some(A: Array | None, columns: NDArray[np.intp]) -> Array | None:
+    """Some columns of an array, if there is one."""
+    return None if A is None else np.ascontiguousarray(A[:, columns])
+
+
+def centred(squares: Array, mean: Array, total: Array) -> Array:
+    """(M∘M)ᵀa − Σa·μ∘μ, with total = Σa: the deviations' squares, as far as rounding leaves them."""
+    return np.maximum(squares - total * mean * mean, CANCELLED * squares)

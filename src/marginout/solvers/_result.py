@@ -74,6 +74,8 @@ STALL = 50
 SAFETY = 2.5
 #: How much more before there is a trend to go by.
 EARLY = 5.0
+#: The same, as a multiple of how much more F has fallen already.
+CAUTION = 1.0
 #: Iterations that a good preconditioner makes do with.
 MANY = 20
 #: A fall of F is measured over so many iterations, or fewer.
@@ -97,6 +99,7 @@ class Progress:
         self._converged, self._n_iter = np.zeros(K, dtype=bool), np.ones(K, dtype=np.intp)
         self._stop = Event()
         self._history: list[list[float]] = [[] for _ in range(K)]
+        self._promises: list[list[tuple[float, float]]] = [[] for _ in range(K)]  # F, and ½gᵀD⁻¹g there
 
     def solve(
         self, objective: Objective, W: Array, b: Array, descend: Descent, size: int, apart: bool = False
@@ -171,13 +174,23 @@ class Progress:
 
         D is the diagonal of a matrix above the Hessian. Half of gᵀD⁻¹g is too little where D
         is a bad guess at the Hessian, much so where there is next to no noise; many
-        iterations are a sign of it. The second estimate continues the geometric series
-        of the last two falls of F.
+        iterations are a sign of it, and that F has fallen since by more than it said. The second
+        estimate continues the geometric series of the last two falls of F.
         """
         histories = [self._history[k] for k in self.active]
         count = self.head_start + np.array([len(history) for history in histories])
         doubt = np.where(count < 2, EARLY, np.maximum(1.0, count / MANY) ** 3)
-        return np.maximum(0.5 * SAFETY * doubt * decrement, list(map(self._trend, histories, point.value)))
+        now = zip(self.active.tolist(), point.value, 0.5 * decrement, strict=True)
+        excess = [self._excess(k, value, promise) for k, value, promise in now]
+        caution = np.maximum(SAFETY * doubt, CAUTION * np.array(excess))
+        return np.maximum(0.5 * caution * decrement, list(map(self._trend, histories, point.value)))
+
+    def _excess(self, k: int, value: float, promise: float) -> float:
+        """By what factor F has fallen more since than ½gᵀD⁻¹g promised in the later half of the fit."""
+        promises = self._promises[k]
+        later = promises[max(len(promises) // 2, len(promises) - STALL) :]
+        promises.append((value, promise))
+        return max([(before - value) / promised for before, promised in later if promised > 0], default=0.0)
 
     @staticmethod
     def _trend(before: list[float], value: float) -> float:

@@ -60,8 +60,9 @@ def solve(
     step = M_STEPS[_cheapest(objective) if m_step == "auto" else m_step]
     heaviest = np.full(objective.K, HEAVIEST)
     for iteration in range(max_iter + 1):
-        G = objective.gradient(point)
-        left = progress.estimate(point, dots(G, G / objective.curvature(point)))
+        D, G = objective.preconditioner(point), objective.gradient(point)
+        centred = G if D.mean is None else G - D.mean * objective.offset_gradient(point)
+        left = progress.estimate(point, dots(centred, D.solve(centred)))
         if not progress.record(iteration, point, left):
             break
         parted = progress.part(PACK)
@@ -73,9 +74,9 @@ def solve(
             G, heaviest = np.ascontiguousarray(G[:, going]), heaviest[going]
         a = np.minimum(objective.majorizer(point), heaviest * objective.weights / objective.loss.scale)
         squares, variance = objective.design.diagonal(a)
-        dW, _ = step(objective, point, G, a, variance, squares)
+        dW, db = step(objective, point, G, a, variance, squares)
         before = point.value
-        point = minimize_line(objective.line(point, dW))
+        point = minimize_line(objective.line(point, dW, 0.0 if D.mean is None else db))
         stuck = before - point.value < NOTHING * progress.tol * before
         heaviest = np.where(stuck, np.maximum(0.1 * heaviest, LIGHTEST), heaviest)
     progress.keep(*certify(objective, point))

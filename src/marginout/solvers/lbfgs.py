@@ -29,7 +29,8 @@ class _Run:
 
     def __init__(self, objective: Objective, W: Array, b: Array, progress: Progress) -> None:
         self._objective, self._progress = objective, progress
-        self._precision = 1e-6 * progress.tol  # L-BFGS wants F itself, not F to a tolerance
+        # L-BFGS wants F itself, not F to a tolerance, and far from zero the gradient to the last bit.
+        self._precision = 0.0 if objective.design.far() else 1e-6 * progress.tol
         self._point = starting_point(objective, W, b, self._precision)
         self._G = objective.gradient(self._point)
         self._scale = np.sqrt(objective.curvature(self._point))
@@ -46,7 +47,8 @@ class _Run:
         options = {"maxiter": most, "maxfun": 20 * most, "maxcor": MEMORY, "gtol": 0.0, "ftol": 0.0}
         u = (self._point.W * self._scale)[:, 0]
         result = minimize(self._try, u, jac=True, method="L-BFGS-B", callback=self._accept, options=options)
-        if result.success:  # ftol is 0: no lower F can be told from this one
+        # ftol is 0: no lower F can be told from this one. Far from zero it is rounding that hides one.
+        if result.success and not self._objective.design.far():
             self._progress.exhaust()
 
     def _try(self, u: Array) -> tuple[float, Array]:
@@ -64,6 +66,6 @@ class _Run:
             raise StopIteration
 
     def _record(self) -> bool:
-        decrement = dots(self._G, self._G / self._objective.curvature(self._point))
+        decrement = dots(self._G, self._objective.preconditioner(self._point).solve(self._G))
         left = self._progress.estimate(self._point, decrement)
         return self._progress.record(self._iteration, self._point, left)

@@ -7,7 +7,7 @@ Newton step from any point solves it, by the cheapest of three forms,
 
     cholesky    form the matrix, d×d                          few features
     woodbury    form I + √a M Λ⁻¹ Mᵀ √a, n×n, Λ = I + diag(Vᵀa)     few examples, independent noise
-    cg          conjugate gradients, Jacobi-preconditioned    neither
+    cg          conjugate gradients, Jacobi-preconditioned    neither, or until it takes too many iterations
 
 and a second step removes what rounding, or an early end of the third, has left.
 """
@@ -54,6 +54,10 @@ def solve(
     for iteration in range(max_iter + 1):
         G = objective.gradient(point)
         dW = -inverse(G)
+        if isinstance(inverse, _Cg) and inverse.tired and objective.design.d <= LARGEST_FACTOR:
+            form = "cholesky"
+            inverse = FORMS[form](objective, a)
+            dW = -inverse(G)
         # The loss is quadratic: half the slope along the Newton step is the suboptimality itself.
         before, left = left, 0.5 * np.abs(np.einsum("dk,dk->k", G, dW)) + point.offset_left
         stop = False
@@ -169,28 +173,32 @@ def _woodbury(objective: Objective, a: Array) -> Inverse:
     return apply
 
 
-def _cg(objective: Objective, a: Array) -> Inverse:
-    design = objective.design
-    squares, variance = (x[:, 0] for x in design.diagonal(a[:, None]))
-    u = _mean(objective, a)
-    D = (1.0 + variance + np.maximum(squares - u * u / a.sum(), 0.0))[:, None]
-    half = np.repeat(0.5 * a[:, None], objective.K, axis=1)
+class _Cg:
+    """Conjugate gradients. `tired`: the last time they took more iterations than a factorisation is worth."""
 
-    def matrix(P: Array) -> Array:
+    def __init__(self, objective: Objective, a: Array) -> None:
+        squares, variance = (x[:, 0] for x in objective.design.diagonal(a[:, None]))
+        u = _mean(objective, a)
+        self._D = (1.0 + variance + np.maximum(squares - u * u / a.sum(), 0.0))[:, None]
+        self._half = np.repeat(0.5 * a[:, None], objective.K, axis=1)
+        self._objective, self._a, self.tired = objective, a, False
+
+    def _matrix(self, P: Array) -> Array:
+        design, a = self._objective.design, self._a
         scores = design.apply(P)
-        if objective.fit_intercept:
+        if self._objective.fit_intercept:
             scores -= (a / a.sum()) @ scores
-        return design.pullback(P, np.ascontiguousarray(a[:, None] * scores), half) + P
+        return design.pullback(P, np.ascontiguousarray(a[:, None] * scores), self._half) + P
 
-    def apply(G: Array) -> Array:
-        X, R = np.zeros_like(G), G.copy()
+    def __call__(self, G: Array) -> Array:
+        X, R, D = np.zeros_like(G), G.copy(), self._D
         Z = R / D
         P, rz = Z.copy(), np.einsum("dk,dk->k", R, Z)
         goal = CG_TOL**2 * rz
         for _ in range(CG_MAX_ITER):
             if np.all(rz <= goal):
                 break
-            Q = matrix(P)
+            Q = self._matrix(P)
             bend = np.einsum("dk,dk->k", P, Q)
             t = np.where(bend > 0, rz / np.where(bend > 0, bend, 1.0), 0.0)
             X += t * P
@@ -199,13 +207,12 @@ def _cg(objective: Objective, a: Array) -> Inverse:
             after = np.einsum("dk,dk->k", R, Z)
             P = Z + (after / np.where(rz > 0, rz, 1.0)) * P
             rz = after
+        self.tired = bool(np.any(rz > goal))
         return X
-
-    return apply
 
 
 FORMS: dict[str, Callable[[Objective, Array], Inverse]] = {
     "cholesky": _cholesky,
     "woodbury": _woodbury,
-    "cg": _cg,
+    "cg": _Cg,
 }

@@ -72,9 +72,9 @@ def _descend(objective: Objective, W: Array, b: Array, progress: Progress) -> No
     P = G_before = gs_before = np.empty(0)
     D = objective.preconditioner(point)
     for iteration in range(progress.max_iter + 1):
-        G = objective.gradient(point)
         if iteration and iteration % RENEW == 0:
             D = objective.preconditioner(point)
+        G = objective.gradient(point, D.mean)
         S = D.solve(G)
         gs = dots(G, S)
         if not progress.record(iteration, point, progress.estimate(point, gs)):
@@ -98,7 +98,8 @@ def _descend(objective: Objective, W: Array, b: Array, progress: Progress) -> No
         if uphill.any():
             P[:, uphill] = -S[:, uphill]
         G_before, gs_before = G, gs
-        point = minimize_line(objective.line(point, P), precision)
+        q = 0.0 if D.mean is None else -dots(D.mean, P)
+        point = minimize_line(objective.line(point, P, q), precision)
         if (iteration + 1) % REFRESH == 0:
             point = replace(objective.point(point.W, point.b), offset_left=point.offset_left)
     progress.keep(*certify(objective, point))
