@@ -695,3 +695,15 @@ def test_the_authors_numbers_on_their_digits(rate):
     model = MCFClassifier("quadratic", C=1e6, noise=Deletion(rate)).fit(digits, labels)
     errors = [1 - model.score(Deletion(0.5).corrupt(seen, seed), truth) for seed in range(3)]
     assert abs(np.mean(errors) - 0.195) < 0.012
+
+
+@pytest.mark.parametrize("loss", ["logistic", "exponential"])
+def test_absurd_weights_are_no_start(loss):
+    """Where F is larger than at w = 0, or no number at all, a warm start begins at zero."""
+    rng = np.random.default_rng(0)
+    X, y = rng.poisson(2.0, size=(100, 10)).astype(float), rng.integers(2, size=100)
+    model = MCFClassifier(loss, noise=0.5, warm_start=True).fit(X, y)
+    best = model.objective_
+    for size in 10.0, 14.0, 20.0, 26.0, 1e2, 1e4:
+        model.coef_ = np.full_like(model.coef_, size)
+        assert model.fit(X, y).objective_ <= best * (1 + 1e-3)

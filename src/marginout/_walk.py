@@ -297,9 +297,7 @@ class _Solver:
         sweeps = max(SWEEPS, SWEPT // each) if small else self._problem.max_iter
         result = dual.solve(objective, W, b, max_iter=sweeps, beta=beta, **self._options)
         self._before = weights, beta
-        if (
-            small
-        ):  # features of very different size, or far from zero, where it is late: no better for a larger C
+        if small:  # features of very different size, or far from zero, where it is late: at a larger C too
             self._late = not result.converged.all()
             self._finish(result, newton.solve, objective, W, b)
         return result

@@ -85,9 +85,12 @@ class _Run:
     converged: bool = False
 
     def __post_init__(self) -> None:
-        self.point = self.objective.point(self.W, self.b)
-        if not np.isfinite(self.point.value):  # a warm start outside of the domain
-            self.point = self.objective.point(np.zeros_like(self.W), np.zeros_like(self.b))
+        self.point = self.objective.point(np.zeros_like(self.W), np.zeros_like(self.b))
+        if self.W.any():
+            with np.errstate(invalid="ignore", over="ignore"):
+                warm = self.objective.point(self.W, self.b)
+            if warm.value <= self.point.value:  # else it is outside of the domain, or worse than none
+                self.point = warm
         self._unit = 1.0 / np.sqrt(self.objective.curvature(self.point))
         self._G = self._gradient(self.point)
         self._memory = _Memory(self._G)
