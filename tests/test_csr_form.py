@@ -20,6 +20,7 @@ from marginout import (
     LatentDropoutSVC,
     MCFClassifier,
 )
+from marginout._kernels import _passes
 from marginout._tables import canonical, tidy
 from marginout.blocks import fit as fit_blocks
 from marginout.noise import Dropout, GroupDropout
@@ -161,6 +162,22 @@ def test_sound_matrices_are_not_copied(wide):
     given.indices, given.indptr = given.indices.astype(wide), given.indptr.astype(wide)
     assert canonical(given) is given
     assert tidy(given) is given
+
+
+@pytest.mark.parametrize("wide", [np.int32, np.int64])
+def test_order_within_rows_of_any_length(wide):
+    """Empty rows and rows of one entry: what falls from one row to the next is in order."""
+    rng = np.random.default_rng(0)
+    for trial in range(300):
+        lengths = rng.integers(0, 4, size=6) * rng.integers(0, 2, size=6)
+        rows = [rng.choice(9, size=k, replace=bool(trial % 2)) for k in lengths]
+        rows = [np.sort(row) if trial % 3 else row for row in rows]
+        indices = np.concatenate(rows).astype(wide)
+        indptr = np.cumsum([0, *lengths]).astype(wide)
+        ascend = all((np.diff(row) > 0).all() for row in rows)
+        assert _passes.csr_form(indices, indptr, 9, len(indices)) == (True, ascend)
+        inside = not (indices > 7).any()
+        assert _passes.csr_form(indices, indptr, 8, len(indices))[0] == inside
 
 
 @pytest.mark.parametrize("kinds", [(np.int32, np.int64), (np.int64, np.int32), (np.int16, np.int16)])

@@ -32,15 +32,19 @@ def max_threads():
 cdef cloned_void look_through(
     Py_ssize_t n, Py_ssize_t d, const index_t* indices, const index_t* indptr, bint* inside, bint* ascending,
 ) noexcept nogil:
+    # Falls from one entry to the next are counted across rows, and those between rows taken off: one loop.
     cdef Py_ssize_t i, e
-    cdef bint within = True, upward = True
-    for i in range(n):
-        for e in range(indptr[i], indptr[i + 1]):
-            within &= 0 <= indices[e] < d
-        for e in range(indptr[i] + 1, indptr[i + 1]):
-            upward &= indices[e - 1] < indices[e]
-    inside[0] = within
-    ascending[0] = upward
+    cdef index_t low = indices[0], high = indices[0], falls = 0
+    for e in range(1, indptr[n]):
+        falls += indices[e] <= indices[e - 1]
+        low = indices[e] if indices[e] < low else low
+        high = indices[e] if indices[e] > high else high
+    for i in range(1, n):
+        e = indptr[i]
+        if 0 < e < indptr[i + 1]:  # a row that holds something, after others that do
+            falls -= indices[e] <= indices[e - 1]
+    inside[0] = 0 <= low and high < d
+    ascending[0] = falls == 0
 
 
 def csr_form(const index_t[::1] indices, const index_t[::1] indptr, Py_ssize_t d, Py_ssize_t size):
