@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from marginout import blocks, losses, noise, robustness
     from marginout._load import load
     from marginout._path import Path, path
+    from marginout.cli.convert import MissingColumnsWarning
     from marginout.estimators._base import CollapsedModelWarning
     from marginout.estimators.cv import (
         DropoutLogisticRegressionCV,
@@ -54,6 +55,7 @@ __all__ = [
     "LatentDropoutSVR",
     "MCFClassifier",
     "MCFRegressor",
+    "MissingColumnsWarning",
     "Path",
     "PathDisplay",
     "ValidationMapDisplay",
@@ -70,6 +72,7 @@ __all__ = [
 _HOMES = {
     "_load": ["load"],
     "_path": ["Path", "path"],
+    "cli.convert": ["MissingColumnsWarning"],
     "estimators._base": ["CollapsedModelWarning"],
     "estimators.cv": ["DropoutLogisticRegressionCV", "DropoutSVCCV", "DropoutSVRCV", "GridEdgeWarning"],
     "estimators.explicit": ["ExplicitCorruptionClassifier", "ExplicitCorruptionRegressor"],

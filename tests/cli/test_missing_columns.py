@@ -9,9 +9,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import marginout
-from marginout import DropoutLogisticRegression
+from marginout import DropoutLogisticRegression, MissingColumnsWarning
 from marginout.cli import main, modelfile
-from marginout.cli.convert import MissingColumnsWarning
 from marginout.noise import GroupDeletion, GroupDropout
 
 from .conftest import people
@@ -164,3 +163,17 @@ def test_a_matrix_with_nan(run, files, tmp_path):
     assert "or fit with --missing deleted" in err
     assert run("fit", tmp_path / "holes.npz", "--out", tmp_path / "m", "--missing", "deleted")[0] == 0
     assert run("score", tmp_path / "m", tmp_path / "holes.npz")[0] == 0
+
+
+def test_costs_are_bounded(run, tmp_path):
+    """Nothing is measured where there are too many columns; the warning still names what is missing."""
+    rng = np.random.default_rng(0)
+    names = [f"x{j}" for j in range(1002)]
+    frame = pd.DataFrame(rng.normal(size=(40, 1002)).round(2), columns=names)
+    frame["y"] = np.where(frame["x0"] + frame["x1"] > 0, "a", "b")
+    frame.to_csv(tmp_path / "wide.csv", index=False)
+    frame.drop(columns="x7").to_csv(tmp_path / "less.csv", index=False)
+    assert run("fit", tmp_path / "wide.csv", "--target", "y", "--out", tmp_path / "m")[0] == 0
+    code, _, err = run("predict", tmp_path / "m", tmp_path / "less.csv")
+    assert code == 0
+    assert err.endswith("1 of the 1002 columns that the model needs are missing: x7.\n")

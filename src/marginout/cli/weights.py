@@ -15,8 +15,9 @@ from marginout.noise import GroupDeletion, GroupDropout
 
 Array = NDArray[np.float64]
 
-#: Rows of the training data that the cost of a missing column is measured on, at most.
-ROWS = 1000
+#: Rows of the training data that the cost of a missing column is measured on, at most and at least; so many
+#: entries are looked at, about a second's work, and nothing is measured for more columns than this.
+ROWS, FEWEST, ENTRIES, COLUMNS = 1000, 100, 100_000_000, 1000
 
 
 def describe_noise(noise: Any) -> str:
@@ -87,9 +88,12 @@ def column_costs(pipeline: Any, columns: Columns, frame: Any, y: Any) -> dict[st
     """What the model's score loses on rows of its training data when one column is missing in all of them."""
     import pandas
 
+    if len(columns.used) > COLUMNS:
+        return {}
+    most = max(FEWEST, min(ROWS, ENTRIES // len(columns.used) ** 2))
     rows = np.arange(len(y))
-    if len(rows) > ROWS:
-        rows = np.random.default_rng(0).choice(len(rows), ROWS, replace=False)
+    if len(rows) > most:
+        rows = np.random.default_rng(0).choice(len(rows), most, replace=False)
     steps, model, y = pipeline[:-1], pipeline[-1], y[rows]
     Z = sp.csr_matrix(steps.transform(frame.iloc[rows]))
     empty = pandas.DataFrame({name: [None] for name in columns.used}, dtype=object)
