@@ -155,17 +155,23 @@ def test_the_demo_chooses_C_of_every_model_for_the_same_loss():
 
 
 def test_the_readme_says_what_the_demo_prints(reports, files):
-    told, readme, index = (
+    told, *pages = (
         " ".join(Path(path).read_text(encoding="utf-8").split())
         for path in (files / "demo.txt", ROOT / "README.md", ROOT / "docs" / "index.md")
     )
     half = r"errs on ([\d.]+) % of the digits, the best dropout model on ([\d.]+) %, that is (\d+) % less"
-    plain, ours, less = re.search(half, told).groups()
-    dear, paid = re.search(r"it errs more, ([\d.]+) against ([\d.]+) %", told).groups()
-    for page in readme, index:
-        assert f"the best plain model errs on {plain} % of the digits, the best of ours on {ours} %" in page
-        assert f"{less} % less; on whole images it errs on {dear} %" in page
-        assert f"a plain model chosen for whole images on {paid} %" in page
+    numbers = [
+        *re.search(half, told).groups(),
+        *re.search(r"errs more, ([\d.]+) against ([\d.]+) %", told).groups(),
+    ]
+    said = (
+        r"plain model errs on ([\d.]+) % of the digits, the best of ours on ([\d.]+) %, (\d+) % less; "
+        r"on whole images it errs on ([\d.]+) %, a plain model chosen for whole images on ([\d.]+) %"
+    )
+    for page in pages:
+        # Other releases of scikit-learn end their fits elsewhere: that moves a few of the 17,980 predictions.
+        found = [float(number) for number in re.search(said, page).groups()]
+        assert found == pytest.approx([float(number) for number in numbers], rel=0.03)
 
 
 def test_numbers_of_stress_are_those_of_the_curve(reports, files, run):
