@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -159,3 +160,15 @@ def test_huge_features_stay_finite():
 )
 def test_check_estimator(estimator, check):
     check(estimator)
+
+
+def test_a_large_C_warns_with_the_gap_and_more_sweeps_are_the_cure():
+    model = FeatureDeletionSVC(100.0, n_deletions=1, max_iter=40)
+    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+        model.fit(X, SIGNS)
+    early, gap = model.objective_, model.optimality_gap_
+    assert gap > 1e-4 * early
+    best = model.set_params(max_iter=100_000).fit(X, SIGNS)
+    assert best.n_iter_ < 100_000
+    assert best.optimality_gap_ <= 1e-4 * best.objective_
+    assert early - gap <= best.objective_ <= early

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -228,9 +229,12 @@ class SumObjective:
             return self._spread(point)
         centre = self._centre(point)
         sums = self.sum(_grams, [point.state], step)
-        flat = np.split(sums[d:], np.cumsum(grouping.sizes**2)[:-1])
-        shapes = [(self.K, size, size) for size in grouping.sizes]
-        grams = [part.T.reshape(shape) for part, shape in zip(flat, shapes, strict=True)]
+        shapes = [(len(own), own.shape[1], own.shape[1], self.K) for _, own in grouping.alike]
+        flat = np.split(sums[d:], np.cumsum([prod(shape[:-1]) for shape in shapes])[:-1])
+        grams = [
+            np.ascontiguousarray(part.reshape(shape).transpose(0, 3, 1, 2))
+            for part, shape in zip(flat, shapes, strict=True)
+        ]
         variances = np.broadcast_to(kappa[:, None], (len(kappa), self.K))
         return grouping.preconditioner(sums[:d], grams, variances, centre)
 
@@ -355,7 +359,8 @@ def _grams(block: Objective, state: State, view: View, step: int) -> Array:
     design, a = block.design, block.lasting(*state)
     assert isinstance(design, GroupDesign)
     return np.concatenate(
-        [design.diagonal(a)[0], *(gram.reshape(len(gram), -1).T for gram in design.group_grams(a, step))]
+        [design.diagonal(a)[0]]
+        + [gram.transpose(0, 2, 3, 1).reshape(-1, a.shape[1]) for gram in design.group_grams(a, step)]
     )
 
 

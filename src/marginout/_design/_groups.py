@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from marginout._design._precondition import Blocks, Preconditioner, centred
-from marginout._design._storage import CsrDesign, DenseDesign, Design
+from marginout._design._storage import BLOCK_ENTRIES, CsrDesign, DenseDesign, Design
 from marginout._kernels import _groups
 from marginout.noise import Noise
 
@@ -29,6 +29,9 @@ Array = NDArray[np.float64]
 BLOCK_WORTH = 8
 #: Features of a group, on average, below which BLAS is not worth a call for each.
 SMALL_GROUP = 16
+#: Features of the largest group up to which all first ones, all second ones … are added up, several times
+#: faster than group by group.
+DEEPEST = 64
 #: Rows for every feature of a group that show how they go together; of more, every SPARSEST-th at least.
 SAMPLE, SPARSEST = 100, 8
 #: Most entries of the blocks of features far from zero, or in blocks of examples, for each problem: 8 MB.
@@ -59,6 +62,18 @@ class Grouping:
     def members(self) -> list[NDArray[np.intp]]:
         """The features of every group."""
         return np.split(self.order, self.starts[1:])
+
+    @cached_property
+    def alike(self) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """The groups of every size, (count,), and their features, (count, size): thousands are one array."""
+        sizes = [np.flatnonzero(self.sizes == size) for size in np.unique(self.sizes)]
+        return [(own, self.order[self.starts[own][:, None] + np.arange(self.sizes[own[0]])]) for own in sizes]
+
+    @cached_property
+    def layers(self) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """The groups that have an i-th feature, and those features, for every i."""
+        having = [np.flatnonzero(self.sizes > i) for i in range(int(self.sizes.max()))]
+        return [(own, self.order[self.starts[own] + i]) for i, own in enumerate(having)]
 
     def step(self, n: int, nnz: int, far: bool = False) -> int:
         """Every how many-th of n rows shows how features go together; 0 if their blocks cost too much.
@@ -93,28 +108,29 @@ class Grouping:
         then the sample is all rows.
         """
         inverses = []
-        for own, kappa, block in zip(self.members, variances, grams, strict=True):
-            block *= (1.0 + kappa)[:, None, None]
-            heavy = (1.0 + kappa)[:, None] * exact[own].T
+        for (groups, own), block in zip(self.alike, grams, strict=True):
+            kappa = variances[groups][:, :, None]
+            block *= (1.0 + kappa)[..., None]
+            heavy = (1.0 + kappa) * exact[own].transpose(0, 2, 1)
             jitter = np.full(heavy.shape, JITTER)
             if centre is not None:
-                mean, total = centre[0][own].T, centre[1][:, None]
-                block -= (total * mean)[:, :, None] * mean[:, None, :]
+                mean, total = centre[0][own].transpose(0, 2, 1), centre[1][:, None]
+                block -= (total * mean)[..., None] * mean[..., None, :]
                 apart = centred(heavy, mean, total)
                 heavy, jitter = (
                     apart,
                     JITTER * np.where(apart > 0, heavy / np.where(apart > 0, apart, 1.0), 1.0),
                 )
             # How features go together is seen in a sample of the rows; how large they are, in all.
-            seen = np.einsum("kii->ki", block).copy()
+            seen = np.einsum("gkii->gki", block).copy()
             unit = 1.0 / np.sqrt(np.where(seen > 0, seen, 1.0))
             part = np.sqrt(heavy / (1.0 + heavy)) * unit
-            block *= part[:, :, None] * part[:, None, :]
+            block *= part[..., None] * part[..., None, :]
             # Scaled to a unit diagonal, features of any size can be inverted together.
-            np.einsum("kii->ki", block)[...] = 1.0 + jitter
+            np.einsum("gkii->gki", block)[...] = 1.0 + jitter
             size = 1.0 / np.sqrt(1.0 + heavy)
-            inverses.append(size[:, :, None] * np.linalg.inv(block) * size[:, None, :])
-        return Blocks(self.members, inverses, None if centre is None else centre[0])
+            inverses.append(size[..., None] * np.linalg.inv(block) * size[..., None, :])
+        return Blocks([own for _, own in self.alike], inverses, None if centre is None else centre[0])
 
 
 class GroupSums(Grouping):
@@ -145,14 +161,28 @@ class GroupSums(Grouping):
         else:
             self.block_backward(self.X[rows], D, G)
 
+    def empty(self, rows: int, K: int) -> Array:
+        """Room for s, (rows, G, K), in which a problem's sums lie side by side."""
+        return np.empty((K, rows, self.count)).transpose(1, 2, 0)
+
     def block_forward(self, block: Array, W: Array, S: Array) -> None:
         """Sets: S, of a dense block of rows."""
-        if len(self.order) < SMALL_GROUP * self.count:
+        if len(self.order) >= SMALL_GROUP * self.count:
+            for g, own in enumerate(self.members):
+                np.matmul(block[:, own], W[own], out=S[:, g])
+        elif self.sizes.max() > DEEPEST:
             for k in range(W.shape[1]):
                 np.add.reduceat((block * W[:, k])[:, self.order], self.starts, axis=1, out=S[:, :, k])
         else:
-            for g, own in enumerate(self.members):
-                np.matmul(block[:, own], W[own], out=S[:, g])
+            parts = [(own, features, block[:, features]) for own, features in self.layers]
+            for k in range(W.shape[1]):
+                for own, features, part in parts:
+                    if features is parts[0][1]:
+                        np.multiply(part, W[features, k], out=S[:, :, k])
+                    elif len(own) == self.count:
+                        S[:, :, k] += part * W[features, k]
+                    else:
+                        S[:, own, k] += part * W[features, k]
 
     def block_backward(self, block: Array, D: Array, G: Array) -> None:
         """G += ∂/∂W of Σ D∘s of a dense block of rows."""
@@ -203,7 +233,7 @@ class GroupDesign(Design):
 
     @abstractmethod
     def group_grams(self, a: Array, step: int) -> list[Array]:
-        """M_gᵀdiag(a_k)M_g of every group, each (K, size, size), over every step-th row."""
+        """M_gᵀdiag(a_k)M_g of all groups of a size, each (count, K, size, size), over every step-th row."""
 
     def _add_variance(self, gram: Array, a: Array) -> Array:
         # Within a group the variance is κ times the Gram matrix itself.
@@ -248,14 +278,16 @@ class GroupCsrDesign(GroupDesign, CsrDesign):
             *self._csr, self.sums.groups, ends - sizes.astype(np.int64) ** 2, rank, sizes,
             np.ascontiguousarray(a), parts, first, following, step, threads,
         )  # fmt: skip
-        flat = np.split(self._sum(parts).T, ends[:-1], axis=1)
-        halves = [part.reshape(K, size, size) for part, size in zip(flat, sizes, strict=True)]
-        for half in halves:
-            np.einsum("kii->ki", half)[...] *= 0.5
-        return [
-            (half + half.transpose(0, 2, 1)) * (self.scale[own][:, None] * self.scale[own])
-            for half, own in zip(halves, self.sums.members, strict=True)
-        ]
+        flat, corner = self._sum(parts), ends - sizes.astype(np.int64) ** 2
+        grams = []
+        for groups, own in self.sums.alike:
+            count, size = own.shape
+            half = flat[corner[groups][:, None] + np.arange(size * size)].transpose(0, 2, 1)
+            half = half.reshape(count, K, size, size)
+            np.einsum("gkii->gki", half)[...] *= 0.5
+            scale = self.scale[own][:, None]
+            grams.append((half + half.transpose(0, 1, 3, 2)) * (scale[..., None] * scale[..., None, :]))
+        return grams
 
 
 class GroupDenseDesign(GroupDesign, DenseDesign):
@@ -267,7 +299,7 @@ class GroupDenseDesign(GroupDesign, DenseDesign):
         both = np.hstack([W, P])
 
         def work(rows: slice, block: Array) -> None:
-            S = np.empty((len(block), self.sums.count, 2 * K))
+            S = self.sums.empty(len(block), 2 * K)
             self.sums.block_forward(block, both, S)
             along = S[..., K:] * self.group_kappa[:, None]
             out[0][rows] = S[..., K:].sum(axis=1)
@@ -281,7 +313,7 @@ class GroupDenseDesign(GroupDesign, DenseDesign):
         U = 2 * self.coefficient[:, None] * W
 
         def work(rows: slice, block: Array) -> Array:
-            D = np.empty((len(block), self.sums.count, W.shape[1]))
+            D = self.sums.empty(len(block), W.shape[1])
             self.sums.block_forward(block, U, D)
             D *= dv[rows, None]
             D += dm[rows, None]
@@ -295,8 +327,15 @@ class GroupDenseDesign(GroupDesign, DenseDesign):
 
     def group_grams(self, a: Array, step: int) -> list[Array]:
         X, a = self.X[::step], a[::step]
-        blocks = []
-        for own in self.sums.members:
-            columns = X[:, own] * self.scale[own]
-            blocks.append(np.stack([columns.T @ (each[:, None] * columns) for each in a.T]))
-        return blocks
+        grams = []
+        for _, own in self.sums.alike:
+            count, size = own.shape
+            gram = np.zeros((count, a.shape[1], size, size))
+            rows = max(1, BLOCK_ENTRIES // own.size)
+            for i in range(0, len(X), rows):
+                part = (X[i : i + rows, own.ravel()] * self.scale[own.ravel()]).reshape(-1, count, size)
+                part = np.ascontiguousarray(part.transpose(1, 2, 0))
+                for k, each in enumerate(a[i : i + rows].T):
+                    gram[:, k] += np.matmul(part * each, part.transpose(0, 2, 1))
+            grams.append(gram)
+        return grams

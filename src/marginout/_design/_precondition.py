@@ -58,16 +58,17 @@ class Blocks(Preconditioner):
     def __init__(
         self, members: list[NDArray[np.intp]], inverses: list[Array], mean: Array | None = None
     ) -> None:
-        self._members, self._inverses, self.mean = members, inverses, mean  # of every group: (K, size, size)
+        # Of all groups of a size: (count, size) and (count, K, size, size).
+        self._members, self._inverses, self.mean = members, inverses, mean
 
     def solve(self, G: Array) -> Array:
         S = np.empty_like(G)
         for own, inverse in zip(self._members, self._inverses, strict=True):
-            S[own] = np.matmul(inverse, G[own].T[:, :, None])[:, :, 0].T
+            S[own] = np.matmul(inverse, G[own].transpose(0, 2, 1)[..., None])[..., 0].transpose(0, 2, 1)
         return S
 
     def select(self, columns: NDArray[np.intp]) -> Blocks:
-        inverses = [inverse[columns] for inverse in self._inverses]
+        inverses = [inverse[:, columns] for inverse in self._inverses]
         return Blocks(self._members, inverses, some(self.mean, columns))
 
 

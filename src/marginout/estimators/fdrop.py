@@ -53,7 +53,8 @@ class FeatureDeletionSVC(DropoutClassifier):
         The fit ends when the duality gap is at most tol/10 of the objective; small problems are
         solved better than that.
     max_iter : int, default=10000
-        Most sweeps over the examples; reaching it warns, with the distance left.
+        Most sweeps over the examples; reaching it warns, with the distance left. About C times as many are
+        needed: for a large C raise it, or tol.
     verbose : int, default=0
         Print a line whenever the duality gap is looked at.
 
