@@ -95,7 +95,7 @@ def test_no_false_alarm():
     three = np.where(SIGNAL > 1.9, 2, even)
     assert len(set(DropoutSVC(noise=0.1).fit(X, three).predict(X))) == 2
     # One row of 5,000 that is not in the sample which is looked at first.
-    rare = sp.csr_array(([100.0, 1.0], ([1, 0], [0, 0])), shape=(5000, 1))
+    rare = sp.csr_array(([100.0, 1.0], ([1, 2], [0, 0])), shape=(5000, 1))
     DropoutSVC(C=100.0, noise=0.0).fit(rare, np.arange(5000) == 1)
 
 
