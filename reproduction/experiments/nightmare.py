@@ -194,11 +194,12 @@ def section(every: Results) -> Section:
             "level with the plain SVM, which gains "
             f"{number(gain, every, HINGE)} and {number(gain, every, HINGE, 0.8)}; {SVM} gains "
             f"{number(gain, every, SVM)} and {number(gain, every, SVM, 0.8)}. Dropout-LR, MCF and the hidden "
-            "layers were not run without an offset, and are compared with models that have one. These rows, and "
-            "what they are compared with, were settled after results had been seen, and two verdicts depend on "
-            f"it: were {SVM} with an offset compared with the plain SVM and FDROP without one, it would not err "
-            f"less at every level; were {SVM} without an offset compared with all other models as they are, it "
-            "would be ahead of MCF-Quadratic, and a hidden layer would not lower its error at every level.",
+            "layers were not run without an offset, and are compared with models that have one. These rows, "
+            "and what they are compared with, were settled after results had been seen, and verdicts depend "
+            f"on it: were {SVM} with an offset compared with the plain SVM and FDROP without one, it would "
+            f"not err less at every level; were {SVM} without an offset compared with all other models as "
+            "they are, it would be ahead of MCF-Quadratic, and a hidden layer would not lower its error at "
+            "every level.",
             "MCF's authors report errors 40 % (quadratic), 47 % (exponential) and 60 % (logistic) lower "
             "than without noise at half of the pixels deleted.",
             "MCF-Logistic's loss is joint over the ten classes; Dropout-SVM and Dropout-LR are one-vs-rest. "
