@@ -92,6 +92,7 @@ def test_a_table_is_the_same_in_every_form(run, tmp_path, name):
     numbers = set(frame.drop(columns=target).select_dtypes("number"))
     assert numbers <= {*described[0]["numeric"], *described[0]["left_out"]}
     _new_cells(run, tmp_path, frame, described[0])
+    _a_column_less(run, tmp_path, frame, used)
 
 
 def _answer(run, model, path, reader):
@@ -126,5 +127,24 @@ def _new_cells(run, tmp_path, frame, columns):
         code, out, err = run("predict", tmp_path / "first.model", tmp_path / form)
         assert code == 0, err
         outputs.append(pd.read_csv(io.StringIO(out)))
+    for said in outputs:
+        pd.testing.assert_frame_equal(said, outputs[0], rtol=1e-9, atol=1e-9)
+
+
+def _a_column_less(run, tmp_path, frame, used):
+    """A column that is missing is named, in every format and in Python."""
+    frame = frame.head(40).drop(columns=used[0])
+    outputs = []
+    for form, write in FORMS.items():
+        write(frame, tmp_path / form)
+        code, out, err = run("predict", tmp_path / "first.model", tmp_path / form)
+        assert code == 0, err
+        assert f"1 of the {len(used)} columns that the model needs are missing: {used[0]}" in err
+        outputs.append(pd.read_csv(io.StringIO(out)))
+        with pytest.warns(UserWarning, match="columns that the model needs are missing"):
+            said = marginout.load(tmp_path / "first.model").predict(READERS[form](tmp_path / form))
+        pd.testing.assert_series_equal(
+            pd.Series(said), outputs[-1]["prediction"], check_names=False, check_dtype=False, rtol=1e-9
+        )
     for said in outputs:
         pd.testing.assert_frame_equal(said, outputs[0], rtol=1e-9, atol=1e-9)
