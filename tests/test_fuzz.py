@@ -230,3 +230,15 @@ def test_a_stream_that_overflows_leaves_the_last_weights(model):
     assert_array_equal(model.coef_, before[0])
     assert_array_equal(model.intercept_, before[1])
     assert np.isfinite(model.partial_fit(X, y).coef_).all()  # a new stream from there
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_what_has_no_finite_solution_is_refused():
+    """Squares of 1e99 are numbers, their products with one another are not; the last fit stays."""
+    model = MCFRegressor(C=0.01, noise=0.0).fit(X, Y)
+    before = vars(model).copy()
+    with pytest.raises(ValueError, match=r"no finite solution.*C=0\.01.*MaxAbsScaler"):
+        model.fit(1e99 * X[:2, :4], Y[:2])
+    assert vars(model).keys() == before.keys()
+    assert_array_equal(model.coef_, before["coef_"])
+    assert model.n_features_in_ == 8
