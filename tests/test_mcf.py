@@ -648,6 +648,7 @@ def test_few_examples_and_hardly_any_ridge():
 def test_conjugate_gradients_that_are_cut_short_say_so(monkeypatch):
     monkeypatch.setattr(least_squares, "_cheapest", lambda objective: "cg")
     monkeypatch.setattr(least_squares, "CG_MAX_ITER", 1)
+    monkeypatch.setattr(least_squares, "LARGEST_FACTOR", D - 1)  # too many features to factorise
     with pytest.warns(UserWarning, match="Stopped at max_iter=2"):
         MCFRegressor(1e3, noise=0.01, tol=1e-12, max_iter=2).fit(X * np.logspace(0, 2, D), TARGET)
 
