@@ -314,6 +314,29 @@ def test_codes_keep_their_zeros(run, tmp_path):
     assert fitted(run, tmp_path / "a.csv", "--numeric", "zip")[0]["numeric"] == ["zip", "x"]
 
 
+def test_codes_that_pandas_has_read_as_numbers_are_the_same(run, tmp_path):
+    codes = np.array(["01067", "10115", "80331", "04109"])
+    frame = table(tmp_path / "a.csv", {"zip": codes[np.arange(80) % 4], "x": NUMBERS[:80]})
+    fitted(run, tmp_path / "a.csv")
+    pipeline, read = marginout.load(tmp_path / "a.model"), pd.read_csv(tmp_path / "a.csv")
+    assert read["zip"].dtype.kind == "i"
+    expected = pipeline.decision_function(frame)
+    assert_array_equal(pipeline.decision_function(read), expected)
+    assert_array_equal(pipeline.decision_function(read.astype({"zip": float})), expected)
+    read.to_csv(tmp_path / "lost.csv", index=False)
+    code, out, err = run("predict", tmp_path / "a.model", tmp_path / "lost.csv", "--scores")
+    assert (code, err) == (0, "")
+    assert_allclose(pd.read_csv(io.StringIO(out))["score"], expected, rtol=1e-12)
+
+
+def test_a_question_mark_is_a_missing_cell(run, tmp_path):
+    power = np.arange(80).astype(str)
+    power[7] = "?"
+    table(tmp_path / "a.csv", {"power": power, "x": NUMBERS[:80]})
+    columns, _, err = fitted(run, tmp_path / "a.csv")
+    assert (columns["numeric"], columns["left_out"]) == (["power", "x"], {}), err
+
+
 @pytest.mark.parametrize(
     "labels", [["007", "008"], ["1", "2"], ["TRUE", "FALSE"], ["10 %", "20 %"], ["1.5a", "2"]]
 )

@@ -134,6 +134,8 @@ def test_the_command_says_that_a_model_has_collapsed(run, tmp_path):
     assert code == 0
     assert err.startswith("marginout: note: The model has collapsed")
     assert "add --balanced" in err
+    assert "lower --noise dropout:0.5," in err
+    assert run(*fit, "--noise", "dropout:0.5")[:3:2] == (0, err)
     assert run(*fit, "--balanced")[2] == ""
 
 

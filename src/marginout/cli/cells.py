@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 # fmt: off
-#: Strings that stand for a missing cell in every format: those of pandas.read_csv.
+#: Strings that stand for a missing cell in every format: those of pandas.read_csv, and ? as in many archives.
 NOTHING = frozenset((
-    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A",
+    "", "?", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A",
     "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
 ))
 # fmt: on
@@ -216,14 +216,29 @@ def is_code(cells: Iterable[str]) -> bool:
     return any(_CODE.match(cell) for cell in cells)
 
 
+def code_width(cells: Iterable[str]) -> int:
+    """The length of codes such as 01234, so that 1234, as pandas reads them, can be told; 0 where it varies.
+
+    >>> [code_width(cells) for cells in (["01234", "90210", "n.n."], ["90210"], ["007", "42"])]
+    [5, 0, 0]
+    """
+    digits = [cell for cell in cells if cell.isdecimal()]
+    lengths = {len(cell) for cell in digits}
+    return lengths.pop() if is_code(digits) and len(lengths) == 1 else 0
+
+
 # --------------------------------------------------------------------------- words
 
 
-def as_strings(column: Any) -> NDArray[Any]:
-    """Cells as text, a missing one empty; 3.0 is 3, for pandas stores integers beside gaps as floats."""
+def as_strings(column: Any, width: int = 0) -> NDArray[Any]:
+    """Cells as text, a missing one empty; 3.0 is 3, for pandas stores integers beside gaps as floats.
+
+    Digits get zeros before them up to `width`: pandas reads the code 01234 as 1234.
+    """
     cells = np.empty(len(column), dtype=object)
     for i, (gap, cell) in enumerate(zip(missing(column), column.tolist(), strict=True)):
-        cells[i] = "" if gap else _as_string(cell)
+        text = "" if gap else _as_string(cell)
+        cells[i] = text.zfill(width) if text.isdecimal() else text
     return cells
 
 

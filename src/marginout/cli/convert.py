@@ -45,6 +45,8 @@ class ColumnConverter(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         where they do not as in `marks`.
     marks, units : dict
         Decimal mark, and currency, of columns that were strings in training.
+    widths : dict
+        Length of the codes of categories such as 01234, which pandas reads as the number 1234.
     strict : bool
         Whether a missing column is an error; otherwise all its cells are missing, with a warning.
 
@@ -63,6 +65,7 @@ class ColumnConverter(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         decimal: str | None = None,
         marks: dict[str, str] | None = None,
         units: dict[str, str] | None = None,
+        widths: dict[str, int] | None = None,
         strict: bool = False,
     ) -> None:
         self.numeric = numeric
@@ -72,6 +75,7 @@ class ColumnConverter(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.decimal = decimal
         self.marks = marks
         self.units = units
+        self.widths = widths
         self.strict = strict
 
     def fit(self, X: Any, y: Any = None) -> ColumnConverter:
@@ -89,7 +93,9 @@ class ColumnConverter(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         frame = self._complete(_as_frame(X))
         marks = self.decimal_marks(frame)
         made = {name: as_numbers(frame[name], name, marks.get(name)) for name in self.numeric}
-        made |= {name: as_strings(frame[name]) for name in (*self.categorical, *self.text)}
+        widths = self.widths or {}
+        made |= {name: as_strings(frame[name], widths.get(name, 0)) for name in self.categorical}
+        made |= {name: as_strings(frame[name]) for name in self.text}
         for name in self.dates:
             made |= {f"{name}: {part}": values for part, values in as_dates(frame[name], name).items()}
         return pandas.DataFrame(made, index=frame.index)

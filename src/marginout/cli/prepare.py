@@ -20,6 +20,7 @@ from marginout.cli.cells import (
     DATE_NUMBERS,
     Written,
     as_numbers,
+    code_width,
     is_code,
     is_date,
     is_number,
@@ -62,6 +63,7 @@ class Columns:
     left_out: dict[str, str] = field(default_factory=dict)  # and why
     marks: dict[str, str] = field(default_factory=dict)  # decimal marks of strings that are numbers
     units: dict[str, str] = field(default_factory=dict)  # and their currencies
+    widths: dict[str, int] = field(default_factory=dict)  # of codes with zeros before them
 
     @property
     def used(self) -> list[str]:
@@ -138,6 +140,8 @@ def plan(frame: Any, arguments: Namespace, progress: Progress) -> Columns:
         del known[target]  # labels such as 10 % come back as they are written
     columns.marks = {name: found.mark for name, found in known.items() if found.mark}
     columns.units = {name: found.unit for name, found in known.items() if found.unit not in ("", "%")}
+    widths = {name: code_width(strings(frame[name])) for name in columns.categorical}
+    columns.widths = {name: width for name, width in widths.items() if width}
     for name in columns.numeric:
         if name not in chosen and _all_differ(as_numbers(frame[name], name, columns.marks.get(name))):
             progress.note(
@@ -245,7 +249,7 @@ def pipeline(columns: Columns, model: Any, rows: int, deleted: bool = False) -> 
         words = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), min_df=2 if rows >= ENOUGH else 1)
         parts.append((f"text{number}", words, name))
     kinds = columns.numeric, columns.categorical, columns.text, columns.dates
-    convert = ColumnConverter(*kinds, marks=columns.marks, units=columns.units)
+    convert = ColumnConverter(*kinds, marks=columns.marks, units=columns.units, widths=columns.widths)
     return Pipeline([("convert", convert), ("prepare", ColumnTransformer(parts)), ("model", model)])
 
 
@@ -291,7 +295,7 @@ def unseen(fitted: Pipeline, columns: Columns, frame: Any) -> tuple[int, list[st
         return 0, []
     encoder = fitted.named_steps["prepare"].named_transformers_["categorical"]
     known = dict(zip(columns.categories, encoder.categories_, strict=True))
-    cells = ColumnConverter([], some, [], []).fit(frame).transform(frame)
+    cells = ColumnConverter([], some, [], [], widths=columns.widths).fit(frame).transform(frame)
     new = {name: (~cells[name].isin(known[name]) & (cells[name] != "")).to_numpy() for name in some}
     return int(np.any(list(new.values()), axis=0).sum()), [name for name in some if new[name].any()]
 

@@ -87,6 +87,7 @@ def _explain(error: Exception, arguments: Namespace) -> tuple[str, int]:
 
 def _translated(text: str) -> str:
     """The library's words in those of the command."""
+    text = re.sub(r"\bnoise=(\w+)\(\w+=([\d.e-]+)\)", lambda m: f"--noise {m[1].lower()}:{m[2]}", text)
     for name, option in OPTIONS.items():
         text = text.replace(name, option)
     return " ".join(text.split())

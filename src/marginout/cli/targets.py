@@ -102,7 +102,7 @@ def for_training(values: Any, name: str, task: str | None) -> tuple[NDArray[Any]
     kinds = len(np.unique(y))
     if kinds < 2:
         raise DataError(
-            f"the target {name!r} has one value, {y[0]!r}, but two classes are needed: name another --target"
+            f"the target {name!r} has one value, {y[:1].tolist()[0]!r}, but two classes are needed: name another --target"
         )
     if kinds > max(CLASSES, len(y) // 2):
         cure = "name another --target" + (", or set --task regression" if y.dtype.kind in "iu" else "")
