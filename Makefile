@@ -70,7 +70,7 @@ $(VENV)/.created:
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.created $(SOURCES)
-	@echo "building marginout in $(VENV): pip compiles its kernels, which takes a minute or two ..."
+	@echo "building marginout in $(VENV): pip compiles its kernels, which takes a while ..."
 	$(BIN)/python -m pip install --quiet .
 	@touch $@
 

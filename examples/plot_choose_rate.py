@@ -4,7 +4,7 @@ Choosing the rate
 
 :class:`~marginout.DropoutSVCCV` fits a grid of C and noise by cross-validation, all cells in batches
 that start from one another. :class:`~marginout.ValidationMapDisplay` shows the grid, and how to read it
-is the point of this page: one data set on which noise helps, and one on which it does not.
+is the point of this page: one data set on which noise seems to help, and one on which it does not.
 """
 
 # %%

@@ -31,9 +31,10 @@ for name, model in models.items():
     print(f"{name:20s} error on whole images {1 - model.fit(X, y).score(X_test, y_test):.3f}")
 
 # %%
-# Survivors are rescaled here, as dropout does in training: a mean score stays what it was. The hidden
-# layer beats the linear model on whole images. That advantage is gone once many pixels are, unless
-# noise was carried through the layer.
+# Survivors are rescaled here, as dropout does in training: a mean score stays what it was. With
+# these parameters, none of them tuned, the hidden layers err less than the linear model on whole images.
+# That advantage is gone once many pixels are, unless noise was carried through the layer. (README has the
+# errors of linear models with C chosen: on whole images they come down to those of these 20 units.)
 display = DeletionCurveDisplay.from_estimators(
     models, X_test, y_test, rates=np.linspace(0, 0.7, 8), n_repeats=5, rescale=True, random_state=0
 )

@@ -11,9 +11,9 @@ the worst value). An instrument that dies takes its three readings with it, and 
 # %%
 # Train once
 # ----------
-# The plain SVM has its C chosen by cross-validation; so has the other, which is trained for readings
-# that are missing with probability 0.5. :class:`~marginout.noise.Deletion` is the raw event: survivors
-# keep their value, as they do here.
+# The plain SVM has its C chosen by cross-validation on whole data; so has the other, which is trained for
+# readings that are missing with probability 0.5. :class:`~marginout.noise.Deletion` is the raw event:
+# survivors keep their value, as they do here.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer

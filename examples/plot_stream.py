@@ -50,8 +50,10 @@ candidates = {
         partial(DropoutSVC, C, noise=Deletion(rate)) for C in (1, 10, 100) for rate in (0.1, 0.2, 1 / 3)
     ],
     "DropoutSVC, no noise": [partial(DropoutSVC, C, noise=0.0) for C in (0.1, 1, 10)],
-    "SGDClassifier, averaged": [
-        partial(SGDClassifier, alpha=alpha, average=True, random_state=0) for alpha in (1e-5, 1e-4, 1e-3)
+    "SGDClassifier": [
+        partial(SGDClassifier, alpha=alpha, average=average, random_state=0)
+        for alpha in (1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
+        for average in (True, False)
     ],
 }
 chosen = {

@@ -102,7 +102,7 @@ plt.show()
 # tf-idf, which makes frequent words small beforehand, there is little left to gain. Heavy noise costs
 # accuracy in both cases: these descriptions are short, a few dozen words, and of nine words in ten
 # being gone no good model comes. Longer texts bear more; on the product reviews of the README rates of
-# 0.3 to 0.6 are chosen.
+# 0.3 to 0.7 are chosen for counts.
 #
 # Both sides were judged on the test documents here, at every C and rate, to see what is possible.
 # :class:`~marginout.DropoutSVCCV` makes the choice from training documents alone

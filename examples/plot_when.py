@@ -5,8 +5,7 @@ When it helps, and when not
 Every classification set that comes with scikit-learn, whole, cut to a few examples, and with half of
 the features of the test examples missing. :class:`~marginout.DropoutSVCCV` chooses by cross-validation
 on the training data *as they are*: once over C alone, a plain SVM, and once over C and the rate. No
-result is left out. (A rate of 0.01 stands for none: its errors are close, and fits without any noise
-take longer.)
+result is left out. (A rate of 0.01 stands for none.)
 """
 
 # %%

@@ -48,7 +48,8 @@ class LatentDropoutSVC(LatentModel, DropoutClassifier):
     propagation : {"taylor", "gaussian"}, default="taylor"
         How noise passes the hidden layer. "taylor", the paper's, expands σ at the mean of
         a unit's input: saturated units show no variance. "gaussian" takes the mean and
-        variance of σ for a normal input, which is closer to the truth and costs a little more.
+        variance of σ for a normal input, and takes up to about twice the time
+        (`benchmarks/results/latent_time.csv`).
     expectation : {"bound", "gaussian"}, default="bound"
         The paper's bound on the expected loss, or the expected loss of a normal score.
     fit_intercept : bool, default=True
@@ -191,7 +192,8 @@ class LatentDropoutLogisticRegression(LatentModel, LogisticProbabilities, Dropou
     propagation : {"taylor", "gaussian"}, default="taylor"
         How noise passes the hidden layer. "taylor", the paper's, expands σ at the mean of
         a unit's input: saturated units show no variance. "gaussian" takes the mean and
-        variance of σ for a normal input, which is closer to the truth and costs a little more.
+        variance of σ for a normal input, and takes up to about twice the time
+        (`benchmarks/results/latent_time.csv`).
     expectation : {"bound", "gaussian"}, default="bound"
         The paper's bound on the expected loss, or the expected loss of a normal score.
     fit_intercept : bool, default=True
@@ -332,7 +334,8 @@ class LatentDropoutSVR(LatentModel, DropoutRegressor):
     propagation : {"taylor", "gaussian"}, default="taylor"
         How noise passes the hidden layer. "taylor", the paper's, expands σ at the mean of
         a unit's input: saturated units show no variance. "gaussian" takes the mean and
-        variance of σ for a normal input, which is closer to the truth and costs a little more.
+        variance of σ for a normal input, and takes up to about twice the time
+        (`benchmarks/results/latent_time.csv`).
     expectation : {"bound", "gaussian"}, default="bound"
         The paper's bound on the expected loss, or the expected loss of a normal score.
     fit_intercept : bool, default=True
