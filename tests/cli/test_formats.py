@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import zipfile
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -149,3 +150,17 @@ def test_a_delimiter_that_is_wrong_is_named(run, tmp_path):
     assert code == DATA
     assert "use --delimiter ';'" in err
     assert run(*fit, "--delimiter", ";")[0] == 0
+
+
+def test_targets_of_parquet_may_be_decimals_but_not_dates(run, tmp_path):
+    values = np.arange(60) / 4
+    frame = pd.DataFrame({"x": values, "y": [Decimal(f"{value:.2f}") for value in values]})
+    frame["day"] = pd.date_range("2024-04-03", periods=60, unit="ns")
+    frame.to_parquet(tmp_path / "a.parquet")
+    fit = ["fit", tmp_path / "a.parquet", "--out", tmp_path / "m", "--json", "--only", "x"]
+    code, out, err = run(*fit, "--target", "y")
+    assert code == 0, err
+    assert json.loads(out)["task"] == "regression"
+    assert run("score", tmp_path / "m", tmp_path / "a.parquet")[0] == 0
+    code, _, err = run(*fit, "--target", "day")
+    assert (code, "the target 'day' holds datetime: name" in err) == (3, True)

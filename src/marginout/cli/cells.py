@@ -18,8 +18,8 @@ Array = NDArray[np.float64]
 # fmt: off
 #: Strings that stand for a missing cell in every format: those of pandas.read_csv, and ? as in many archives.
 NOTHING = frozenset((
-    "", "?", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A",
-    "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
+    "", "?", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>",
+    "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
 ))
 # fmt: on
 #: Truth values as numbers.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -53,11 +54,16 @@ def clean(values: Any, name: str) -> NDArray[Any]:
     values = np.asarray(values)
     if values.dtype.kind in "iuf":
         return np.asarray(values)
-    cells = values.tolist()
+    if values.dtype.kind in "mM":
+        values = values.astype(f"{values.dtype.kind}8[us]")  # nanoseconds would become integers
+    cells = [float(cell) if isinstance(cell, Decimal) else cell for cell in values.tolist()]
     if all(isinstance(cell, (int, float)) and not isinstance(cell, bool) for cell in cells):
         return np.array(cells, dtype=np.float64)
-    if not all(isinstance(cell, (str, bool, int, float)) for cell in cells):
-        raise DataError(f"the target {name!r} holds lists or objects: name a column of words or numbers")
+    odd = next((cell for cell in cells if not isinstance(cell, (str, bool, int, float))), None)
+    if odd is not None:
+        raise DataError(
+            f"the target {name!r} holds {type(odd).__name__}: name a column of words or numbers as --target"
+        )
     return np.array([str(cell) for cell in cells], dtype=object)
 
 
@@ -102,7 +108,8 @@ def for_training(values: Any, name: str, task: str | None) -> tuple[NDArray[Any]
     kinds = len(np.unique(y))
     if kinds < 2:
         raise DataError(
-            f"the target {name!r} has one value, {y[:1].tolist()[0]!r}, but two classes are needed: name another --target"
+            f"the target {name!r} has one value, {y.tolist()[0]!r}, but two classes are needed: "
+            "name another --target"
         )
     if kinds > max(CLASSES, len(y) // 2):
         cure = "name another --target" + (", or set --task regression" if y.dtype.kind in "iu" else "")
