@@ -329,6 +329,27 @@ def test_codes_that_pandas_has_read_as_numbers_are_the_same(run, tmp_path):
     assert_allclose(pd.read_csv(io.StringIO(out))["score"], expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("mark", [".", ","])
+def test_a_decimal_mark_that_a_column_never_had_is_no_mark_of_thousands(run, tmp_path, mark):
+    other = ",."[mark == ","]
+    frame = table(
+        tmp_path / "a.csv", {"x": NUMBERS[:80] / 1000, "k": np.arange(80) % 3}, sep=";", decimal=mark
+    )
+    fitted(run, tmp_path / "a.csv")
+    (tmp_path / "b.csv").write_text(f"x;k\n1{other}234;1\n")  # nothing else tells
+    predict = ["predict", tmp_path / "a.model", tmp_path / "b.csv", "--scores"]
+    code, out, err = run(*predict)
+    if mark == ".":
+        assert (code, "'1,234' has decimals or thousands behind its comma: add --decimal ," in err) == (
+            3,
+            True,
+        )
+        code, out, err = run(*predict, "--decimal", ",")
+    assert (code, err) == (0, "")
+    expected = marginout.load(tmp_path / "a.model").decision_function(frame.head(1).assign(x=1.234, k=1))
+    assert_allclose(pd.read_csv(io.StringIO(out))["score"], expected, rtol=1e-12)
+
+
 def test_a_question_mark_is_a_missing_cell(run, tmp_path):
     power = np.arange(80).astype(str)
     power[7] = "?"

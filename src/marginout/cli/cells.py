@@ -100,12 +100,17 @@ class Written:
 
 
 def numbers_written(
-    frame: Any, names: Iterable[str], decimal: str | None = None, known: Mapping[str, str] | None = None
+    frame: Any,
+    names: Iterable[str],
+    decimal: str | None = None,
+    known: Mapping[str, str] | None = None,
+    thousands: Iterable[str] = (),
 ) -> dict[str, Written]:
     """How each of the columns `names` that holds strings writes numbers; `decimal` is the mark if given.
 
     A column that can be read in one way only tells its own mark. One that can be read in two, such as
     "1,234", follows the others if these agree, then what is `known` of it; dots alone are decimal points.
+    A known mark makes the other one a mark of `thousands` only in columns where it was one before.
     """
     cells = {name: found for name in names if (found := strings(frame[name]))}
     allowed = (decimal,) if decimal else MARKS
@@ -118,6 +123,8 @@ def numbers_written(
             written[name] = Written(None, why=_obstacle(cells[name], allowed))
             continue
         mark = marks[0] if len(marks) == 1 else common or (known or {}).get(name)
+        if len(marks) > 1 and not common and name not in thousands and has_thousands(cells[name], mark):
+            mark = None
         comma = next((cell for cell in cells[name] if "," in cell), None)
         if mark is None and comma is not None:
             why = f"{comma[:40]!r} has decimals or thousands behind its comma: add --decimal , or --decimal ."
@@ -125,6 +132,11 @@ def numbers_written(
         else:
             written[name] = Written(mark or ".", unit)
     return written
+
+
+def has_thousands(cells: Iterable[str], mark: str | None) -> bool:
+    """Whether some cell holds the mark that is not the decimal `mark`."""
+    return mark is not None and any(MARKS[mark == "."] in cell for cell in cells)
 
 
 def _readable(cells: list[str], allowed: Iterable[str]) -> tuple[list[str], str]:

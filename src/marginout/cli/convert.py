@@ -45,6 +45,8 @@ class ColumnConverter(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         where they do not as in `marks`.
     marks, units : dict
         Decimal mark, and currency, of columns that were strings in training.
+    thousands : list of str
+        Those of them that had the other mark between thousands.
     widths : dict
         Length of the codes of categories such as 01234, which pandas reads as the number 1234.
     strict : bool
@@ -65,6 +67,7 @@ class ColumnConverter(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         decimal: str | None = None,
         marks: dict[str, str] | None = None,
         units: dict[str, str] | None = None,
+        thousands: list[str] | None = None,
         widths: dict[str, int] | None = None,
         strict: bool = False,
     ) -> None:
@@ -75,6 +78,7 @@ class ColumnConverter(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.decimal = decimal
         self.marks = marks
         self.units = units
+        self.thousands = thousands
         self.widths = widths
         self.strict = strict
 
@@ -131,6 +135,7 @@ class ColumnConverter(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             [name for name in (*self.numeric, *more) if name in frame.columns],
             self.decimal,
             self.marks,
+            self.thousands or (),
         )
         for name in self.numeric:
             if name in found:

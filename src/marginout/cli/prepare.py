@@ -21,6 +21,7 @@ from marginout.cli.cells import (
     Written,
     as_numbers,
     code_width,
+    has_thousands,
     is_code,
     is_date,
     is_number,
@@ -63,6 +64,7 @@ class Columns:
     left_out: dict[str, str] = field(default_factory=dict)  # and why
     marks: dict[str, str] = field(default_factory=dict)  # decimal marks of strings that are numbers
     units: dict[str, str] = field(default_factory=dict)  # and their currencies
+    thousands: list[str] = field(default_factory=list)  # those with the other mark between thousands
     widths: dict[str, int] = field(default_factory=dict)  # of codes with zeros before them
 
     @property
@@ -140,6 +142,9 @@ def plan(frame: Any, arguments: Namespace, progress: Progress) -> Columns:
         del known[target]  # labels such as 10 % come back as they are written
     columns.marks = {name: found.mark for name, found in known.items() if found.mark}
     columns.units = {name: found.unit for name, found in known.items() if found.unit not in ("", "%")}
+    columns.thousands = [
+        name for name, mark in columns.marks.items() if has_thousands(strings(frame[name]), mark)
+    ]
     widths = {name: code_width(strings(frame[name])) for name in columns.categorical}
     columns.widths = {name: width for name, width in widths.items() if width}
     for name in columns.numeric:
@@ -249,7 +254,8 @@ def pipeline(columns: Columns, model: Any, rows: int, deleted: bool = False) -> 
         words = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), min_df=2 if rows >= ENOUGH else 1)
         parts.append((f"text{number}", words, name))
     kinds = columns.numeric, columns.categorical, columns.text, columns.dates
-    convert = ColumnConverter(*kinds, marks=columns.marks, units=columns.units, widths=columns.widths)
+    written = columns.marks, columns.units, columns.thousands, columns.widths
+    convert = ColumnConverter(*kinds, None, *written)
     return Pipeline([("convert", convert), ("prepare", ColumnTransformer(parts)), ("model", model)])
 
 
