@@ -350,6 +350,11 @@ def test_a_decimal_mark_that_a_column_never_had_is_no_mark_of_thousands(run, tmp
     assert_allclose(pd.read_csv(io.StringIO(out))["score"], expected, rtol=1e-12)
 
 
+def test_a_frame_without_rows_is_refused_in_words(saved):
+    with pytest.raises(ValueError, match="0 sample"):
+        marginout.load(saved / "svm.model").predict(every_kind().head(0))
+
+
 def test_a_question_mark_is_a_missing_cell(run, tmp_path):
     power = np.arange(80).astype(str)
     power[7] = "?"

@@ -342,6 +342,18 @@ def test_rows_without_a_target_are_left_out_as_python_would(run, folder):
     assert "name another --target" in err
 
 
+@pytest.mark.parametrize(
+    ("cell", "said"), [("u{0} v{0} w{0}", "no word in two rows"), ("a", "no word of two letters")]
+)
+def test_a_text_without_words_can_be_dropped(run, tmp_path, cell, said):
+    frame = people(120).assign(note=[cell.format(i) for i in range(120)])
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    fit = ["fit", tmp_path / "a.csv", "--target", "bought", "--out", tmp_path / "m"]
+    code, _, err = run(*fit, "--text", "note")
+    assert (code, f"{said}: name it with --drop" in err) == (3, True), err
+    assert run(*fit, "--drop", "note")[0] == 0
+
+
 def test_predict_advises_nothing_that_it_cannot_do(run, folder):
     """What a column is was settled by `fit`."""
     code, _, err = run("predict", "table.model", "words.csv")

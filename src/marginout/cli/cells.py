@@ -59,7 +59,7 @@ def split(column: Any) -> tuple[NDArray[np.bool_], list[Any]]:
     cells = column.tolist()
     if _holds_objects(column):
         cells = [cell.strip() if isinstance(cell, str) else cell for cell in cells]
-        gaps |= [isinstance(cell, str) and cell in NOTHING for cell in cells]
+        gaps |= np.array([isinstance(cell, str) and cell in NOTHING for cell in cells], dtype=bool)
     return gaps, [cell for cell, gap in zip(cells, gaps.tolist(), strict=True) if not gap]
 
 

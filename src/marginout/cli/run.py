@@ -35,6 +35,12 @@ OPTIONS = {
     "n_splits=": "--folds=",
     "the largest Cs": "the largest values of --C",
     "scale the features": "scale the features (svmlight, npz: --scale)",
+    "empty vocabulary; perhaps the documents only contain stop words": (
+        "a column of text has no word of two letters: name it with --drop or --categorical"
+    ),
+    "After pruning, no terms remain. Try a lower min_df or a higher max_df.": (
+        "a column of text has no word in two rows: name it with --drop"
+    ),
     "Scale the features": "Scale the features (svmlight, npz: --scale)",
 }
 #: Letters of an error line; a library may quote half a file.
