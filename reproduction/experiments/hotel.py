@@ -79,7 +79,7 @@ def spread(results: Results) -> float:
         for model in MODELS
         for rate in RATES
     ]
-    return max(stdev(half["test_score"] for half in group.records()) for group in groups)
+    return float(max(stdev(half["test_score"] for half in group.records()) for group in groups))
 
 
 def judge(results: Results, counts: str) -> list[Check]:
