@@ -355,6 +355,20 @@ def test_a_frame_without_rows_is_refused_in_words(saved):
         marginout.load(saved / "svm.model").predict(every_kind().head(0))
 
 
+def test_number_codes_beside_gaps_are_the_same_with_decimal_commas(run, tmp_path):
+    frame = table(tmp_path / "a.csv", {"code": np.array([20, 60, 190])[np.arange(80) % 3], "x": NUMBERS[:80]})
+    fitted(run, tmp_path / "a.csv", "--categorical", "code")
+    frame["code"] = frame["code"].where(frame.index % 5 > 0)
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.to_csv(tmp_path / "b.tsv", index=False, sep="\t", decimal=",")
+    assert "60,0\t" in (tmp_path / "b.tsv").read_text()
+    points, commas = (
+        run("predict", tmp_path / "a.model", tmp_path / n, "--scores") for n in ("a.csv", "b.tsv")
+    )
+    assert commas == points
+    assert commas[2] == ""
+
+
 def test_a_question_mark_is_a_missing_cell(run, tmp_path):
     power = np.arange(80).astype(str)
     power[7] = "?"

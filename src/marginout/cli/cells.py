@@ -243,7 +243,7 @@ def code_width(cells: Iterable[str]) -> int:
 
 
 def as_strings(column: Any, width: int = 0) -> NDArray[Any]:
-    """Cells as text, a missing one empty; 3.0 is 3, for pandas stores integers beside gaps as floats.
+    """Cells as text, a missing one empty; 3.0 and 3,0 are 3, as pandas stores integers beside gaps as floats.
 
     Digits get zeros before them up to `width`: pandas reads the code 01234 as 1234.
     """
@@ -260,7 +260,7 @@ def _as_string(cell: Any) -> str:
         return text.capitalize()
     if isinstance(cell, datetime.datetime):
         return text.removesuffix(" 00:00:00")
-    return re.sub(r"^(-?\d+)\.0+$", r"\1", text)
+    return re.sub(r"^(-?\d+)(\.0+|,0)$", r"\1", text)
 
 
 # --------------------------------------------------------------------------- dates
