@@ -111,7 +111,7 @@ def test_classes_of_several_types_have_that_of_all_labels():
 
 def test_missing_features_and_names():
     pd = pytest.importorskip("pandas")
-    table = pd.DataFrame(X, columns=[f"p{i}" for i in range(64)])
+    table = pd.DataFrame(X.copy(), columns=[f"p{i}" for i in range(64)])
     table.iloc[::7, 20] = np.nan
     model = DropoutSVC(noise=0.3, missing="deleted", **TIGHT)
     whole = clone(model).fit(table, DIGITS % 2)

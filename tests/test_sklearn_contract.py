@@ -257,7 +257,8 @@ def test_sample_weight_is_routed(estimator, data_for):
     with config_context(enable_metadata_routing=True):
         scaler = StandardScaler().set_fit_request(sample_weight=False)
         weighted = estimator().set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
-        model = make_pipeline(scaler, weighted)
+        # Before scikit-learn 1.8 a pipeline's own score has to ask for them, too.
+        model = make_pipeline(scaler, weighted).set_score_request(sample_weight=True)
         scores = cross_validate(
             model,
             X,

@@ -166,7 +166,12 @@ class Design(ABC):
         return U / np.where(total > 0, total, 1.0), total
 
     def far(self, factors: Array | float = 1.0) -> bool:
-        """Whether any feature lies far from zero, by a sample of rows; variances come times a factor."""
+        """Whether any feature lies far from zero, by a sample of rows; variances come times a factor.
+
+        Noise of variance c·x² with c >= 1/FAR rules it out, as E x² >= mean².
+        """
+        if self.power == 2 and FAR * np.min(factors) * self.coefficient.min() >= 1:
+            return False
         mean, square, noise = self._sample
         return bool(np.any(mean * mean > FAR * (square - mean * mean + np.min(factors) * noise)))
 

@@ -140,12 +140,12 @@ def csr_pass(
     cdef Py_ssize_t n = indptr.shape[0] - 1, d = W.shape[0], K = W.shape[1]
     cdef Py_ssize_t t, i, size
     cdef double* room
-    cdef bint failed = False
+    cdef int failed = 0  # summed over the threads
     cdef Deletion noise = make_noise(rate, factor, a, joint, W)
     for t in prange(threads, nogil=True, num_threads=threads, schedule="static"):
         room = workspace(d, K)
         if room == NULL:
-            failed = True
+            failed += 1
         else:
             for i in range(n * t // threads, n * (t + 1) // threads):
                 size = gather(&data[0], &indices[0], &indptr[0], i, room, <int64_t*> (room + d))
@@ -168,12 +168,12 @@ def dense_pass(
     cdef Py_ssize_t n = X.shape[0], d = W.shape[0], K = W.shape[1]
     cdef Py_ssize_t t, i, size
     cdef double* room
-    cdef bint failed = False
+    cdef int failed = 0  # summed over the threads
     cdef Deletion noise = make_noise(rate, factor, a, joint, W)
     for t in prange(threads, nogil=True, num_threads=threads, schedule="static"):
         room = workspace(d, K)
         if room == NULL:
-            failed = True
+            failed += 1
         else:
             for i in range(n * t // threads, n * (t + 1) // threads):
                 size = gather_dense(X, i, room, <int64_t*> (room + d))
@@ -225,14 +225,14 @@ def kinds_pass(
     cdef Py_ssize_t t, i, k, e, size
     cdef int64_t* own
     cdef double* product
-    cdef bint failed = False
+    cdef int failed = 0  # summed over the threads
     cdef Kinds kinds = Kinds(&column[0], &value[0], &rate[0], &reach[0], &E[0, 0], K, most)
     for i in range(n):
         longest = max(longest, indptr[i + 1] - indptr[i])
     for t in prange(threads, nogil=True, num_threads=threads, schedule="static"):
         product = <double*> malloc((K + longest + 1) * sizeof(double))
         if product == NULL:
-            failed = True
+            failed += 1
         else:
             own = <int64_t*> (product + K)
             for i in range(n * t // threads, n * (t + 1) // threads):
