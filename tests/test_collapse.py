@@ -113,3 +113,14 @@ def test_the_warning_points_at_the_call():
     with pytest.warns(CollapsedModelWarning) as caught:
         DropoutSVC().fit(X, Y)
     assert caught[0].filename == __file__
+
+
+def test_a_regression_is_judged_by_the_width_of_its_targets():
+    """Whatever their unit, and whatever one outlier does to their range."""
+    target = X @ np.arange(1.0, 9.0)
+    for unit in (1e-6, 1.0, 1e6):
+        assert MCFRegressor(noise=0.1).fit(X, unit * target).score(X, unit * target) > 0.9
+        with pytest.warns(CollapsedModelWarning):
+            MCFRegressor(C=1e-9, noise=0.9).fit(X, unit * target)
+    target[0] = 1e5
+    assert DropoutSVR(noise=0.1).fit(X, target).score(X[1:], target[1:]) > 0.9

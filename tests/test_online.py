@@ -475,3 +475,13 @@ def test_a_fit_that_fails_keeps_the_stream():
         with pytest.raises(ConvergenceWarning):
             model.fit(X, y)
     assert_array_equal(model.partial_fit(X, y).coef_, before.partial_fit(X, y).coef_)
+
+
+def test_a_stream_that_was_stored_before_goes_on():
+    """Streams of earlier versions do not say whether they have broken down."""
+    X, y = np.eye(4), np.array([0, 1, 0, 1])
+    model, same = (DropoutSVC().partial_fit(X, y, classes=[0, 1]) for _ in range(2))
+    assert "broken" not in vars(model._stream)
+    assert_array_equal(
+        pickle.loads(pickle.dumps(model)).partial_fit(X, y).coef_, same.partial_fit(X, y).coef_
+    )

@@ -68,7 +68,10 @@ def tidy(X: Any) -> Any:
     if hasattr(X, "iloc"):
         objects = getattr(X, "ndim", 0) == 2 and any(kind == "object" for kind in X.dtypes)
         return X.where(X.notna(), np.nan) if objects else X
-    values = np.asarray(X, dtype=object) if isinstance(X, (list, tuple)) else X
+    try:
+        values = np.asarray(X) if isinstance(X, (list, tuple)) else X
+    except ValueError:  # rows of several lengths, which scikit-learn refuses
+        return X
     if not isinstance(values, np.ndarray) or values.dtype != object:
         return X
     nulls = np.asarray(_are_nulls(values), dtype=bool)

@@ -40,7 +40,7 @@ from marginout.solvers import SOLVERS, Monitor, Solution, Solver, choose
 
 Array = NDArray[np.float64]
 
-#: Scores that differ by less than this share of the margin, or, of a regression, of y's range, are the same.
+#: Scores are the same if they differ by less than this share of the margin, or of y's interquartile range.
 NEGLIGIBLE = 0.01
 #: By less than this they differ by rounding errors only, whatever classes they stand for.
 ROUNDING = 1e-12
@@ -55,9 +55,10 @@ FITTED = "coef_", "intercept_", "objective_", "optimality_gap_", "objective_hist
 class CollapsedModelWarning(UserWarning):
     """A fitted model predicts the same for all training data, whatever their features.
 
-    Its scores differ by less than 1 % of the margin, or, of a regression, of the range of y. That is the
-    optimum of too much noise, too small a C, classes of very unequal size, or features that say nothing about
-    y; it comes without noise, too. Not meant are X or y that do not vary: nothing can be learnt from them.
+    Its scores differ by less than 1 % of the margin, or, of a regression, of y's interquartile range. That is
+    the optimum of too much noise, too small a C, classes of very unequal size, or features that say nothing
+    about y; it comes without noise, too. Not meant are X or y that do not vary: nothing can be learnt from
+    them. Fits on blocks and on Dask do not ask.
     """
 
 
@@ -154,8 +155,8 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
 
         Where classes are of unequal size, or noise is heavy, w = 0 can be the optimum of a loss with a kink.
         """
-        scale = float(self._loss(Y).scale)
         used = np.asarray(weights.any(axis=1))
+        scale = float(self._loss(Y).scale) if hasattr(self, "classes_") else _width(Y[used])
         some = slice(None, None, 1 + X.shape[0] // GLANCE)
         for part, rows in ((X[some], some), (X, slice(None))):
             scores = self._raw_scores(part)[used[rows]]
@@ -298,6 +299,14 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         tags.input_tags.positive_only = self._needs_positive()
         tags.input_tags.allow_nan = self.missing == "deleted"
         return tags
+
+
+def _width(Y: Array) -> float:
+    """The interquartile range of targets, which a few outliers do not change; where it is 0, the range."""
+    if not Y.size:
+        return 0.0
+    low, high = np.quantile(Y, [0.25, 0.75])
+    return float(high - low or np.ptp(Y))
 
 
 def _varies(X: Any) -> bool:

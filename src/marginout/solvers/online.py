@@ -78,6 +78,9 @@ class Stream:
     noise : Noise
     """
 
+    #: Whether it has ended in numbers that are not finite. An attribute of the class: older streams lack it.
+    broken = False
+
     def __init__(self, W: Array, b: Array, noise: Noise) -> None:
         d, K = W.shape
         #: Of every feature, and the offset: n, f, and w, u, h, f/p, o of each problem (see the kernel).
@@ -89,8 +92,6 @@ class Stream:
         self.sums = np.zeros((4, K))
         #: The C and the noise that the weights were last shown for.
         self.shown: tuple[float, Noise] | None = None
-        #: Whether it has ended in numbers that are not finite.
-        self.broken = False
         self._go_on_under(noise)
 
     def _go_on_under(self, noise: Noise) -> None:
