@@ -184,7 +184,7 @@ def test_a_file_that_differs_by_nothing_loads(files, tmp_path):
     assert modelfile.load(str(tmp_path / "same.model")).task == "classification"
 
 
-@pytest.mark.parametrize("name", ["../exploded", "/tmp/exploded", "a/b.npy", "..\\exploded", "..", "C:x"])
+@pytest.mark.parametrize("name", ["../exploded", "/exploded", "a/b.npy", "..\\exploded", "..", "C:x"])
 def test_names_that_lead_elsewhere_are_refused(files, tmp_path, refused, name):
     path = tmp_path / "crafted.model"
     path.write_bytes((files / "people.model").read_bytes())
