@@ -29,8 +29,8 @@ Array = NDArray[np.float64]
 BLOCK_WORTH = 8
 #: Features of a group, on average, below which BLAS is not worth a call for each.
 SMALL_GROUP = 16
-#: Features of the largest group up to which all first ones, all second ones … are added up, instead of
-#: group by group.
+#: Features of the largest group up to which sums run over the groups at once: the first feature of every
+#: group, then the second, and so on.
 DEEPEST = 64
 #: Rows for every feature of a group that show how they go together; of more, every SPARSEST-th at least.
 SAMPLE, SPARSEST = 100, 8

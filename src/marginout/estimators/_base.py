@@ -69,7 +69,7 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
     intercept_: Array
     #: For models that have no such parameter.
     missing = "error"
-    #: What the weights were trained under; None in models whose weights were put together by hand.
+    #: The noise of the fit. None in searches, in models stored by older versions, and in weights set by hand.
     _fitted_noise: Noise | None = None
 
     @abstractmethod

@@ -74,7 +74,7 @@ STALL = 50
 SAFETY = 2.5
 #: How much more before there is a trend to go by.
 EARLY = 5.0
-#: The same, as a multiple of how much more F has fallen already.
+#: Factor on the estimate, times the largest ratio so far of a fall of F to the estimate before it.
 CAUTION = 1.0
 #: Iterations that a good preconditioner makes do with.
 MANY = 20

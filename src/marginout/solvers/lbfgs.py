@@ -47,7 +47,7 @@ class _Run:
         options = {"maxiter": most, "maxfun": 20 * most, "maxcor": MEMORY, "gtol": 0.0, "ftol": 0.0}
         u = (self._point.W * self._scale)[:, 0]
         result = minimize(self._try, u, jac=True, method="L-BFGS-B", callback=self._accept, options=options)
-        # ftol is 0: no lower F can be told from this one. Far from zero it is rounding that hides one.
+        # ftol is 0: no lower F was found. With features far from zero rounding may hide a lower one.
         if result.success and not self._objective.design.far():
             self._progress.exhaust()
 
