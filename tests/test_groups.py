@@ -138,9 +138,9 @@ def test_matrices_are_second_moments(noise, storage):
     same = GROUPS[:, None] == GROUPS
     for k in range(2):
         s = np.linalg.solve(np.eye(D) + np.where(same, wanted[k], 0.0), g[:, k])
-        np.testing.assert_allclose(design.preconditioner(a).solve(g)[:, k], s, rtol=1e-6, atol=1e-12)
-    heavier = design.preconditioner(a, np.array([1.0, 2.0])).select(np.array([0]))
-    np.testing.assert_allclose(heavier.solve(g[:, :1]), design.preconditioner(a).solve(g)[:, :1])
+        np.testing.assert_allclose(design.preconditioner(a, False).solve(g)[:, k], s, rtol=1e-6, atol=1e-12)
+    heavier = design.preconditioner(a, False, np.array([1.0, 2.0])).select(np.array([0]))
+    np.testing.assert_allclose(heavier.solve(g[:, :1]), design.preconditioner(a, False).solve(g)[:, :1])
 
 
 @pytest.mark.parametrize("storage", STORAGES)
@@ -507,7 +507,7 @@ def test_thousands_of_tiny_groups_are_a_few_arrays():
         design = make_design(rng.normal(size=(40, 2 * count)), GroupDropout(np.arange(2 * count) // 2, 0.5))
         W, a = rng.normal(size=(2 * count, 1)), np.ones((40, 1))
         with cProfile.Profile() as profile:
-            design.preconditioner(a).solve(W)
+            design.preconditioner(a, False).solve(W)
             design.line(W, W)
             design.pullback(W, a, a)
         return sum(entry.callcount for entry in profile.getstats())

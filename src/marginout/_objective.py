@@ -183,11 +183,11 @@ class Objective:
 
     def curvature(self, point: Point) -> Array:
         """The diagonal of the majoriser's matrix, (d, K): one pass over X, or two."""
-        return self.design.spread(self.lasting(point.m, point.v), centre=self.fit_intercept).D
+        return self.design.spread(self.lasting(point.m, point.v))[0]
 
     def preconditioner(self, point: Point) -> Preconditioner:
         """What is like the majoriser's matrix, but quickly solved: about one pass over X."""
-        return self.design.preconditioner(self.lasting(point.m, point.v), centre=self.fit_intercept)
+        return self.design.preconditioner(self.lasting(point.m, point.v), self.fit_intercept)
 
     def lasting(self, m: Array, v: Array) -> Array:
         """The majoriser's curvatures; those that hold only for steps below the loss's grain cut off."""

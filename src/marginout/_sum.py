@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from marginout._design import GroupDesign, Grouping
 from marginout._design._groups import HEAVIEST
-from marginout._design._precondition import Diagonal, Preconditioner, centred
+from marginout._design._precondition import Diagonal, Preconditioner, centred, centred_or_not
 from marginout._objective import FAINT, ROUNDING, Array, Objective, RidgeLine, Track, dots
 from marginout.losses import Loss
 
@@ -189,23 +189,22 @@ class SumObjective:
 
     def curvature(self, point: SumPoint) -> Array:
         """The diagonal of the majoriser's matrix, (d, K): one pass over X, or two."""
-        return self._spread(point).D
+        return self._spread(point)[0]
 
-    def _spread(self, point: SumPoint) -> Diagonal:
+    def _spread(self, point: SumPoint) -> tuple[Array, tuple[Array, Array] | None]:
         squares, variance = self.sum(_curvature, [point.state])
         centre = self._centre(point)
-        if centre is None:
-            return Diagonal(1.0 + squares + variance)
-        grouping = self.design.grouping
-        if grouping is None:
-            squares = centred(squares, *centre)
-        else:
-            squares, variance = grouping.centred(squares, variance, *centre)
-        return Diagonal(1.0 + squares + variance, centre[0])
+        if centre is not None:
+            grouping = self.design.grouping
+            if grouping is None:
+                squares = centred(squares, *centre)
+            else:
+                squares, variance = grouping.centred(squares, variance, *centre)
+        return 1.0 + squares + variance, centre
 
     def _centre(self, point: SumPoint) -> tuple[Array, Array] | None:
         """The features' mean, as the majoriser weighs them, and the weights' sum, where that is needed."""
-        if not (self.fit_intercept and self.design.far()):
+        if not self.design.far():
             return None
         sums = self.sum(_centre, [point.state])
         return sums[:-1] / np.where(sums[-1] > 0, sums[-1], 1.0), sums[-1]
@@ -223,10 +222,10 @@ class SumObjective:
     def preconditioner(self, point: SumPoint) -> Preconditioner:
         """The diagonal, or the blocks of features that are corrupted together: about one pass over X."""
         grouping, kappa, d = self.design.grouping, self.design.group_kappa, self.design.d
-        far = self.fit_intercept and self.design.far()
-        step = 0 if grouping is None else grouping.step(self.design.n, self.design.nnz, far)
+        step = 0 if grouping is None else grouping.step(self.design.n, self.design.nnz, self.design.far())
         if grouping is None or kappa is None or not step or grouping.sizes @ grouping.sizes > HEAVIEST:
-            return self._spread(point)
+            D, centre = self._spread(point)
+            return Diagonal(D) if centre is None else centred_or_not(Diagonal(D), centre, self.fit_intercept)
         centre = self._centre(point)
         sums = self.sum(_grams, [point.state], step)
         shapes = [(len(own), own.shape[1], own.shape[1], self.K) for _, own in grouping.alike]
@@ -236,7 +235,7 @@ class SumObjective:
             for part, shape in zip(flat, shapes, strict=True)
         ]
         variances = np.broadcast_to(kappa[:, None], (len(kappa), self.K))
-        return grouping.preconditioner(sums[:d], grams, variances, centre)
+        return grouping.preconditioner(sums[:d], grams, variances, centre, self.fit_intercept)
 
     def line(self, point: SumPoint, P: Array | None, q: Array | float = 0.0) -> SumLine:
         """F along (P, q) from a point: one pass over X, now; none later. None: the offset alone."""

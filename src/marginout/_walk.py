@@ -27,7 +27,7 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from marginout._design import Design, Diagonal, Preconditioner, make_design
+from marginout._design import Design, Preconditioner, make_design
 from marginout._grid import Problem
 from marginout._objective import Array, Objective
 from marginout._validation import check_solution
@@ -98,11 +98,11 @@ class SharedDesign:
         squares, variance = self.base.diagonal(a)
         return squares, self.factors * variance
 
-    def preconditioner(self, a: Array, centre: bool) -> Preconditioner:
-        return self.base.preconditioner(a, self.factors, centre)
+    def preconditioner(self, a: Array, offset: bool) -> Preconditioner:
+        return self.base.preconditioner(a, offset, self.factors)
 
-    def spread(self, a: Array, centre: bool) -> Diagonal:
-        return self.base.spread(a, self.factors, centre)
+    def spread(self, a: Array) -> tuple[Array, tuple[Array, Array] | None]:
+        return self.base.spread(a, self.factors)
 
     def far(self) -> bool:
         return self.base.far(self.factors)

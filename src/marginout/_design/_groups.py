@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marginout._design._precondition import Blocks, Preconditioner, centred
+from marginout._design._precondition import Blocks, Preconditioner, centred, centred_or_not
 from marginout._design._storage import BLOCK_ENTRIES, CsrDesign, DenseDesign, Design
 from marginout._kernels import _groups
 from marginout.noise import Noise
@@ -100,7 +100,12 @@ class Grouping:
         return apart, np.where(alone[:, None], variance, share * variance)
 
     def preconditioner(
-        self, exact: Array, grams: list[Array], variances: Array, centre: tuple[Array, Array] | None = None
+        self,
+        exact: Array,
+        grams: list[Array],
+        variances: Array,
+        centre: tuple[Array, Array] | None,
+        offset: bool,
     ) -> Preconditioner:
         """The groups' blocks of I + Mᵀdiag(a)M + Var, by (M∘M)ᵀa, (d, K), and grams of a sample of rows.
 
@@ -130,7 +135,8 @@ class Grouping:
             np.einsum("gkii->gki", block)[...] = 1.0 + jitter
             size = 1.0 / np.sqrt(1.0 + heavy)
             inverses.append(size[..., None] * np.linalg.inv(block) * size[..., None, :])
-        return Blocks([own for _, own in self.alike], inverses, None if centre is None else centre[0])
+        blocks = Blocks([own for _, own in self.alike], inverses)
+        return blocks if centre is None else centred_or_not(blocks, centre, offset)
 
 
 class GroupSums(Grouping):
@@ -212,15 +218,15 @@ class GroupDesign(Design):
         self.group_kappa = np.zeros(self.sums.count)
         self.group_kappa[self.groups] = self.coefficient
 
-    def preconditioner(self, a: Array, factors: Array | float = 1.0, centre: bool = False) -> Preconditioner:
-        far = centre and self.far(factors)
+    def preconditioner(self, a: Array, offset: bool, factors: Array | float = 1.0) -> Preconditioner:
+        far = self.far(factors)
         step = self.sums.step(self.n, self.nnz, far)
         if not step:
-            return super().preconditioner(a, factors, centre)
+            return super().preconditioner(a, offset, factors)
         exact, _ = self.diagonal(a)
         variances = self.group_kappa[:, None] * np.broadcast_to(factors, a.shape[1])
         grams = self.group_grams(a, step)
-        return self.sums.preconditioner(exact, grams, variances, self.centre(a) if far else None)
+        return self.sums.preconditioner(exact, grams, variances, self.centre(a) if far else None, offset)
 
     def _centred(self, squares: Array, variance: Array, mean: Array, total: Array) -> tuple[Array, Array]:
         return self.sums.centred(squares, variance, mean, total)

@@ -1,8 +1,12 @@
 """Matrices that are like the majoriser's, I + Mᵀdiag(a)M + Var, but quickly solved.
 
-An offset takes the features' mean μ = Mᵀa/Σa out of M: what is left in w is I + Mᵀdiag(a)M − Σa·μμᵀ + Var.
-Of features far from zero this is much smaller, and so is the suboptimality that a gradient stands for:
-with a mean of thirty deviations and hardly any noise fits stopped 6 % above the minimum before this was done.
+Features far from zero have a mean μ = Mᵀa/Σa that is much larger than their deviations:
+
+    I + Mᵀdiag(a)M + Var = A + Σa·μμᵀ,     A = I + (M − 1μᵀ)ᵀdiag(a)(M − 1μᵀ) + Var
+
+With an offset, A is what is left in w. Without one, A is approximated and the rank-one term is added. The
+diagonal of the sum itself says next to nothing about either: with a mean of thirty deviations and hardly any
+noise, fits stopped 6 % above the minimum.
 """
 
 from __future__ import annotations
@@ -49,6 +53,22 @@ class Diagonal(Preconditioner):
         return Diagonal(np.ascontiguousarray(self.D[:, columns]), some(self.mean, columns))
 
 
+class RankOne(Preconditioner):
+    """A + Σa·μμᵀ for an A that is quickly solved, by Sherman and Morrison's formula; total = Σa, (K,)."""
+
+    def __init__(self, base: Preconditioner, centre: Array, total: Array) -> None:
+        self._base, self._centre, self._total = base, centre, total
+        self._solved = base.solve(centre)  # A⁻¹μ
+        self._share = total / (1.0 + total * np.einsum("dk,dk->k", centre, self._solved))
+
+    def solve(self, G: Array) -> Array:
+        S = self._base.solve(G)
+        return np.asarray(S - self._solved * (self._share * np.einsum("dk,dk->k", self._centre, S)))
+
+    def select(self, columns: NDArray[np.intp]) -> RankOne:
+        return RankOne(self._base.select(columns), self._centre[:, columns], self._total[columns])
+
+
 class Blocks(Preconditioner):
     """The blocks of groups of features, which group noise makes heavy.
 
@@ -70,6 +90,14 @@ class Blocks(Preconditioner):
     def select(self, columns: NDArray[np.intp]) -> Blocks:
         inverses = [inverse[:, columns] for inverse in self._inverses]
         return Blocks(self._members, inverses, some(self.mean, columns))
+
+
+def centred_or_not(base: Preconditioner, centre: tuple[Array, Array], offset: bool) -> Preconditioner:
+    """A preconditioner for features far from zero: as it is with an offset, A + Σa·μμᵀ without one."""
+    if offset:
+        base.mean = centre[0]
+        return base
+    return RankOne(base, *centre)
 
 
 def some(A: Array | None, columns: NDArray[np.intp]) -> Array | None:

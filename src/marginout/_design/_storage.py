@@ -30,7 +30,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from marginout._design._precondition import Diagonal, Preconditioner, centred
+from marginout._design._precondition import Diagonal, Preconditioner, centred, centred_or_not
 from marginout._design._spare import Spare
 from marginout._kernels import _passes
 from marginout.noise import Noise
@@ -139,21 +139,21 @@ class Design(ABC):
             return squares, self.coefficient[:, None] * self._pullback(zero, a, np.zeros_like(a))
         return squares, self.coefficient[:, None] * a.sum(axis=0)
 
-    def preconditioner(self, a: Array, factors: Array | float = 1.0, centre: bool = False) -> Preconditioner:
+    def preconditioner(self, a: Array, offset: bool, factors: Array | float = 1.0) -> Preconditioner:
         """About I + Mᵀdiag(a)M + Var for each of K problems, whose variances come times a factor.
 
-        `centre`: without the features' mean, where it is large.
+        An `offset` takes the features' mean out of M, where it is large.
         """
-        return self.spread(a, factors, centre)
+        D, centre = self.spread(a, factors)
+        return Diagonal(D) if centre is None else centred_or_not(Diagonal(D), centre, offset)
 
-    def spread(self, a: Array, factors: Array | float = 1.0, centre: bool = False) -> Diagonal:
-        """The diagonal of the same."""
+    def spread(self, a: Array, factors: Array | float = 1.0) -> tuple[Array, tuple[Array, Array] | None]:
+        """The diagonal of the same; of features far from zero without their centre, μ and Σa."""
         squares, variance = self.diagonal(a)
-        mean = None
-        if centre and self.far(factors):
-            mean, total = self.centre(a)
-            squares, variance = self._centred(squares, variance, mean, total)
-        return Diagonal(1.0 + squares + factors * variance, mean)
+        centre = self.centre(a) if self.far(factors) else None
+        if centre is not None:
+            squares, variance = self._centred(squares, variance, *centre)
+        return 1.0 + squares + factors * variance, centre
 
     def _centred(self, squares: Array, variance: Array, mean: Array, total: Array) -> tuple[Array, Array]:
         """What the diagonal of the means and of the noise is once the features' mean is taken out."""

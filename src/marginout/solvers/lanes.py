@@ -51,7 +51,7 @@ def suits(objective: Objective) -> bool:
         return False
     if not design.diagonal_variance or design.noiseless or design.power != 2:
         return False
-    if objective.fit_intercept and objective.design.far():  # its preconditioner does not centre
+    if objective.design.far():  # its preconditioner does not centre
         return False
     if len(design.rows) != 3 or np.any(design.scale != 1.0):
         return False
