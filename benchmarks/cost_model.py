@@ -23,9 +23,10 @@ from distributed import Client, LocalCluster, wait
 
 from benchmarks.problems import shard
 from benchmarks.report import RESULTS, environment
-from marginout import _sum
-from marginout._blockwise import block_objective, merge, plan_fit, prepare
-from marginout._cluster import Cluster
+from marginout._blocks.cluster import Cluster
+from marginout._blocks.fit import block_shard, prepare_block
+from marginout._core.fit import make_plan, merge
+from marginout._core.objective import Shard
 from marginout.dask import DropoutLogisticRegression
 
 FEW, MANY, REPEATS = 2, 10, 1
@@ -163,29 +164,28 @@ def working(setting: Setting, number: int, trips: float) -> float:
     """Seconds of an iteration's work on one block: two passes, a sixth of one, and trial steps."""
     X, y = shard(number, setting.rows // setting.blocks, setting.d, setting.row_nnz, setting.classes)
     model = DropoutLogisticRegression(0.1, noise=0.1)
-    block, summary = prepare(model, number, X, y)
+    block, summary = prepare_block(model, number, X, y)
     assert block is not None
-    plan = plan_fit(model, merge([summary]))
-    objective, view = block_objective(block, plan), _sum.View(None, _sum.ROUNDING)
+    own = block_shard(block, make_plan(model, merge([summary])))
     rng = np.random.default_rng(0)
-    W, P = rng.standard_normal((2, setting.d, objective.K)) / 100
-    state = _sum._moments(objective, view, W, np.zeros(objective.K))
+    W, P = rng.standard_normal((2, setting.d, own.K)) / 100
+    state = own.moments(W, np.zeros(own.K))
 
     def timed(task: Callable[..., Any], *args: Any) -> float:
         times = []
         for _ in range(2 * REPEATS + 1):
             start = time.perf_counter()
-            task(objective, *args)
+            task(own, *args)
             times.append(time.perf_counter() - start)
         return median(times)
 
-    along, step = _sum._along(objective, view, W, P), (np.ones(objective.K), np.zeros(objective.K))
+    along, step = own.along(0.0, W, P), (np.ones(own.K), np.zeros(own.K))
     return (
-        timed(_sum._along, view, W, P)
-        + timed(_sum._gradient, state, view, W)
-        + timed(_sum._curvature, state, view) / 6
-        + timed(_sum._moved, state, along, view, *step)
-        + timed(_sum._expand, state, along, view, *step) * (trips - 1)
+        timed(Shard.along, 0.0, W, P)
+        + timed(Shard.gradient, state, W)
+        + timed(Shard.diagonal, state) / 6
+        + timed(Shard.moved, state, along, *step)
+        + timed(Shard.expand, state, along, *step) * (trips - 1)
     )
 
 

@@ -26,8 +26,8 @@ from sklearn.preprocessing import normalize
 from benchmarks.problems import DOMAINS, DataMissingError, amazon, mnist, newsgroups
 from benchmarks.report import RESULTS, environment, load, record, write_lines
 from marginout import DropoutSVC
-from marginout._design import make_design
-from marginout._objective import Objective
+from marginout._core.design import make_design
+from marginout._core.objective import Objective, Shard
 
 CALL = 10_000
 RATES = 0.0, 0.3, 0.5, 0.9
@@ -88,7 +88,8 @@ def one_pass(model: Any, X: Any, y: Any) -> float:
 def objective(model: Any, X: Any, y: Any, counts: Any) -> float:
     """F of a model on weighted examples."""
     Y = np.where(y > 0, 1.0, -1.0)[:, None]
-    F = Objective(make_design(X, model._noise()), model._loss(Y), Y, model.C * counts[:, None], True)
+    shard = Shard(make_design(X, model._noise()), model._loss(Y), Y, model.C * counts[:, None])
+    F = Objective.of(model._penalty(), shard, True)
     return float(F.point(np.ascontiguousarray(model.coef_.T), model.intercept_).value[0])
 
 

@@ -27,7 +27,8 @@ from marginout import (
     MCFClassifier,
     blocks,
 )
-from marginout._design import Grouping
+from marginout._blocks import checkpoint
+from marginout._core.design import Grouping
 from marginout.noise import Deletion, Gaussian, GroupDropout
 
 TIGHT = {"tol": 1e-11, "max_iter": 3000}
@@ -195,7 +196,7 @@ def test_features_in_groups_take_as_many_iterations_as_in_memory(model, y, X, mo
         assert fitted.n_iter_ <= whole.n_iter_ + 2
         assert_allclose(fitted.coef_, whole.coef_, atol=1e-6 * np.abs(whole.coef_).max())
     # Of a sample of rows, blocks know other rows: another preconditioner, and another way to the optimum.
-    monkeypatch.setattr("marginout._design._groups.SAMPLE", 10)
+    monkeypatch.setattr("marginout._core.design.groups.SAMPLE", 10)
     assert Grouping(np.arange(64) // 8).step(300, 300 * 64) == 3
     model.set_params(tol=1e-10)
     whole = clone(model).fit(X, y, WEIGHTS)
@@ -265,7 +266,7 @@ print(limited(int(sys.argv[1])))
     assert float(run.stdout) > 0
 
 
-def test_checkpoint_resumes(tmp_path):
+def test_checkpoint_resumes(tmp_path, monkeypatch):
     model, y = MODELS["balanced, several"]
     model = clone(model).set_params(tol=1e-13)
     path = tmp_path / "fit.npz"
@@ -277,23 +278,18 @@ def test_checkpoint_resumes(tmp_path):
     class StopError(Exception):
         pass
 
-    def breaking(parts):
-        yield from parts
+    write = checkpoint.Writer.__call__
 
-    class Breaks(DropoutSVC):
-        def _run(self, *args, **options):
-            monitor = args[5]
+    def break_after_six(self, iteration, value, left, solution):
+        write(self, iteration, value, left, solution)
+        if iteration == 6:
+            raise StopError
 
-            def watch(iteration, value, left, solution):
-                monitor(iteration, value, left, solution)
-                if iteration == 6:
-                    raise StopError
-
-            super()._run(*args[:5], watch, *args[6:], **options)
-
-    broken = Breaks(**model.get_params())
-    with pytest.raises(StopError):
-        blocks.fit(broken, breaking(cut(X, y, 250)), checkpoint=path)
+    broken = clone(model)
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint.Writer, "__call__", break_after_six)
+        with pytest.raises(StopError):
+            blocks.fit(broken, cut(X, y, 250), checkpoint=path)
     assert not hasattr(broken, "coef_")
     with np.load(path) as saved:
         assert saved["iteration"] == 6

@@ -36,9 +36,9 @@ from marginout import (
     DropoutSVRCV,
     GridEdgeWarning,
 )
-from marginout._design import make_design
-from marginout._objective import Objective
+from marginout._core.design import make_design
 from marginout.noise import Deletion, Dropout, Gaussian, Poisson
+from tests.problems import make_objective
 
 PLAIN = {
     DropoutSVCCV: DropoutSVC,
@@ -105,7 +105,7 @@ def test_a_search_ends_at_most_twice_as_far_from_the_optimum_as_a_fit(search):
         for C, model in zip(Cs, models, strict=True):
             best = PLAIN[search](C, noise=noise, tol=1e-7, max_iter=20_000).fit(X, y)
             Y = y[:, None]
-            F = Objective(make_design(X, model.noise), model._loss(Y), Y, np.full((n, 1), C), True)
+            F = make_objective(make_design(X, model.noise), model._loss(Y), Y, np.full((n, 1), C), True)
             point = F.point(np.ascontiguousarray(np.atleast_2d(model.coef_).T), model.intercept_)
             assert point.value.sum() / best.objective_ - 1 < 2 * 0.1 * model.tol, (C, noise)
 

@@ -20,8 +20,9 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 import marginout
-from marginout import _checkpoint
-from marginout._blockwise import block_objective, merge, plan_fit, prepare
+from marginout._blocks import checkpoint as _checkpoint
+from marginout._blocks.fit import block_shard, prepare_block
+from marginout._core.fit import make_plan, merge
 
 dask = pytest.importorskip("dask", reason="dask is not installed")
 distributed = pytest.importorskip("distributed", reason="distributed is not installed")
@@ -31,7 +32,7 @@ from dask import delayed  # noqa: E402
 from dask.sizeof import sizeof  # noqa: E402
 from distributed.cli import dask_worker  # noqa: E402
 
-from marginout import _cluster  # noqa: E402
+from marginout._blocks import cluster as _cluster  # noqa: E402
 from marginout.dask import DropoutLogisticRegression, DropoutSVC, DropoutSVR  # noqa: E402
 from marginout.noise import Deletion, GroupDropout  # noqa: E402
 
@@ -230,10 +231,10 @@ def test_long_weights_travel_by_themselves_and_anew_when_they_change(client, mon
 
 
 def test_dask_knows_the_size_of_a_block():
-    block, summary = prepare(DropoutSVC(), 0, sp.csr_array(X), DIGITS % 2)
-    objective = block_objective(block, plan_fit(DropoutSVC(), merge([summary])))
+    block, summary = prepare_block(DropoutSVC(), 0, sp.csr_array(X), DIGITS % 2)
+    shard = block_shard(block, make_plan(DropoutSVC(), merge([summary])))
     assert sizeof(block) > summary.nbytes > 8 * np.count_nonzero(X)
-    assert sizeof(objective) > summary.nbytes
+    assert sizeof(shard) > summary.nbytes
 
 
 def test_fits_at_once_on_one_worker_keep_apart():
@@ -338,20 +339,19 @@ import time
 import numpy as np
 from sklearn.datasets import load_digits
 from marginout import DropoutSVC, blocks
+from marginout._blocks import checkpoint
 
-class Slow(DropoutSVC):
-    def _run(self, *args, **options):
-        write = args[5]
+write = checkpoint.Writer.__call__
 
-        def watch(*state):
-            write(*state)
-            print(state[0], flush=True)
-            time.sleep(0.2)
-        super()._run(*args[:5], watch, *args[6:], **options)
+def slowly(self, *state):
+    write(self, *state)
+    print(state[0], flush=True)
+    time.sleep(0.2)
 
+checkpoint.Writer.__call__ = slowly
 X, y = load_digits(return_X_y=True)
 parts = [(X[:200] / 16, y[:200] % 2), (X[200:400] / 16, y[200:400] % 2)]
-blocks.fit(Slow(noise=0.3, tol=1e-11, max_iter=3000), parts, checkpoint=sys.argv[1])
+blocks.fit(DropoutSVC(noise=0.3, tol=1e-11, max_iter=3000), parts, checkpoint=sys.argv[1])
 """
 
 

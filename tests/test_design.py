@@ -9,7 +9,8 @@ import pytest
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
-from marginout._design import CsrDesign, DenseDesign, _storage, linear_scores, make_design
+from marginout._core.design import CsrDesign, DenseDesign, linear_scores, make_design
+from marginout._core.design import storage as _storage
 from marginout._kernels import _passes, _plane
 from marginout.noise import Deletion, Dropout, Gaussian, Laplace, Poisson
 

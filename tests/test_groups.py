@@ -29,15 +29,15 @@ from marginout import (
     path,
 )
 from marginout._activations import ACTIVATIONS
-from marginout._design import GroupCsrDesign, GroupDenseDesign, GroupSums, make_design
+from marginout._core.design import GroupCsrDesign, GroupDenseDesign, GroupSums, make_design
 from marginout._groups import resolve_groups
 from marginout._latent import LatentObjective, Net
 from marginout._latent_blocks import block_class
 from marginout._mgf import Coding, MgfObjective
-from marginout._objective import Objective
 from marginout.losses import EpsilonInsensitive, Hinge, Quadratic, logistic
 from marginout.noise import Deletion, Dropout, GroupDeletion, GroupDropout, feature_groups, from_missing
 from marginout.solvers import irls, least_squares, ncg
+from tests.problems import make_objective
 
 N, D, G = 40, 12, 4
 GROUPS = np.array([0, 1, 2, 0, 1, 3, 0, 1, 3, 3, 0, 2])
@@ -117,6 +117,12 @@ def test_pullback_is_the_adjoint(K, many):
             assert gradient[at] == pytest.approx(difference, abs=1e-6, rel=1e-7)
 
 
+def blocks_of(design, a):
+    """The preconditioner I + Mᵀdiag(a)M + Var, without what lies between groups."""
+    ones = np.ones((design.d, a.shape[1]))
+    return design.grouping.preconditioner(ones, sum(design.diagonal(a)), design.group_grams(a, 1), None)
+
+
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("noise", NOISES, ids=["dropout", "deletion", "one rate"])
 def test_matrices_are_second_moments(noise, storage):
@@ -138,9 +144,9 @@ def test_matrices_are_second_moments(noise, storage):
     same = GROUPS[:, None] == GROUPS
     for k in range(2):
         s = np.linalg.solve(np.eye(D) + np.where(same, wanted[k], 0.0), g[:, k])
-        np.testing.assert_allclose(design.preconditioner(a, False).solve(g)[:, k], s, rtol=1e-6, atol=1e-12)
-    heavier = design.preconditioner(a, False, np.array([1.0, 2.0])).select(np.array([0]))
-    np.testing.assert_allclose(heavier.solve(g[:, :1]), design.preconditioner(a, False).solve(g)[:, :1])
+        np.testing.assert_allclose(blocks_of(design, a).solve(g)[:, k], s, rtol=1e-6, atol=1e-12)
+    heavier = blocks_of(design.with_factors(np.array([1.0, 2.0])), a).select(np.array([0]))
+    np.testing.assert_allclose(heavier.solve(g[:, :1]), blocks_of(design, a).solve(g)[:, :1])
 
 
 @pytest.mark.parametrize("storage", STORAGES)
@@ -189,7 +195,7 @@ def test_objectives_against_all_masks(noise):
         (EpsilonInsensitive(0.1, "bound", scale=1.0), np.maximum(0, np.abs(y - scores) - 0.1)),
     ]
     for loss, values in losses:
-        objective = Objective(make_design(X, noise), loss, Y, np.full((N, 1), C), True)
+        objective = make_objective(make_design(X, noise), loss, Y, np.full((N, 1), C), True)
         truth = 0.5 * float(w[:, 0] @ w[:, 0]) + C * float((probabilities @ values).sum())
         value = float(objective.point(w, b).value[0])
         if isinstance(loss, Quadratic):
@@ -258,7 +264,9 @@ def test_least_squares_in_every_form():
     A[range(D), range(D)] += 1.0
     exact = np.linalg.solve(A, r)
     np.testing.assert_allclose([*model.coef_, *model.intercept_], exact, rtol=1e-6, atol=1e-9)
-    objective = Objective(make_design(X, noise), Quadratic(), y[:, None] * 1.0, np.full((50, 1), 2.0), True)
+    objective = make_objective(
+        make_design(X, noise), Quadratic(), y[:, None] * 1.0, np.full((50, 1), 2.0), True
+    )
     start = np.zeros((D, 1)), np.zeros(1)
     by_cg = least_squares.solve(objective, *start, tol=1e-9, max_iter=50, form="cg")
     np.testing.assert_allclose(by_cg.W[:, 0], exact[:D], atol=1e-5)
@@ -286,7 +294,9 @@ def test_blocks_save_iterations():
     y = np.sign(Z[:, 0] - Z[:, 3] + 0.5 * rng.normal(size=600))
     noise = GroupDropout(np.repeat(np.arange(8), 4), 0.5)
     for storage in (np.asarray, sp.csr_array):
-        objective = Objective(make_design(storage(X), noise), Hinge(), y[:, None], np.ones((600, 1)), True)
+        objective = make_objective(
+            make_design(storage(X), noise), Hinge(), y[:, None], np.ones((600, 1)), True
+        )
         result = ncg.solve(objective, np.zeros((32, 1)), np.zeros(1), tol=1e-6, max_iter=200)
         assert result.converged.all()
         assert result.n_iter < 25
@@ -507,7 +517,7 @@ def test_thousands_of_tiny_groups_are_a_few_arrays():
         design = make_design(rng.normal(size=(40, 2 * count)), GroupDropout(np.arange(2 * count) // 2, 0.5))
         W, a = rng.normal(size=(2 * count, 1)), np.ones((40, 1))
         with cProfile.Profile() as profile:
-            design.preconditioner(a, False).solve(W)
+            blocks_of(design, a).solve(W)
             design.line(W, W)
             design.pullback(W, a, a)
         return sum(entry.callcount for entry in profile.getstats())

@@ -10,14 +10,14 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from marginout import DropoutSVC
-from marginout._design import make_design
-from marginout._grid import pose
+from marginout._core.design import make_design
 from marginout._kernels import _lanes
-from marginout._objective import Objective
-from marginout._walk import SharedDesign, SharedObjective, walk
+from marginout._search.chains import walk
+from marginout._search.problem import pose
 from marginout.losses import Hinge, Logistic
 from marginout.noise import Deletion, Dropout, Gaussian
-from marginout.solvers import lanes, ncg
+from marginout.solvers import ncg, single_precision
+from tests.problems import make_objective
 
 pytestmark = pytest.mark.skipif(not _lanes.AVAILABLE, reason="made for processors with AVX2 and FMA")
 
@@ -37,8 +37,8 @@ def problem(n=300, d=80, K=8, dtype=np.float64, margin=1.0, fit_intercept=True, 
     Y = np.where(scores > 0.3, 1.0, -1.0)
     weights = rng.random((n, K)) * (rng.random((n, K)) < 0.8)
     rates = np.linspace(0.1, 0.9, K)
-    design = SharedDesign(make_design(X, Dropout(0.5)), rates / (1 - rates))
-    return SharedObjective(design, Hinge(margin), Y, weights, fit_intercept), rng.normal(size=(d, K)) / 10
+    design = make_design(X, Dropout(0.5)).with_factors(rates / (1 - rates))
+    return make_objective(design, Hinge(margin), Y, weights, fit_intercept), rng.normal(size=(d, K)) / 10
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -47,9 +47,9 @@ def problem(n=300, d=80, K=8, dtype=np.float64, margin=1.0, fit_intercept=True, 
 @pytest.mark.parametrize("K", [1, 3, 8])
 def test_reaches_the_optimum(K, fit_intercept, margin, dtype):
     objective, W = problem(K=K, fit_intercept=fit_intercept, margin=margin, dtype=dtype)
-    assert lanes.suits(objective)
+    assert single_precision.suits(objective)
     exact = ncg.solve(objective, W, np.zeros(K), tol=1e-9, max_iter=2000)
-    found = lanes.sprint(objective, W, np.zeros(K), tol=1e-3, max_iter=1000, stopped=never)
+    found = single_precision.sprint(objective, W, np.zeros(K), tol=1e-3, max_iter=1000, stopped=never)
     assert found.converged.all()
     value = objective.point(found.W, found.b).value
     # In double precision: from a start this poor, single precision loses a tenth of the tolerance.
@@ -62,15 +62,15 @@ def test_reaches_the_optimum(K, fit_intercept, margin, dtype):
 def test_ctrl_c_is_heard(monkeypatch):
     """What the watcher raises comes out, within seconds of a loop that would take minutes."""
     objective, W = problem(n=20_000, d=400)
-    monkeypatch.setattr(lanes, "MOST", 10**6)
-    monkeypatch.setattr(lanes, "FINEST", 0.0)
+    monkeypatch.setattr(single_precision, "MOST", 10**6)
+    monkeypatch.setattr(single_precision, "FINEST", 0.0)
 
     def stopped():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        lanes.sprint(objective, W, np.zeros(8), tol=0.0, max_iter=10**6, stopped=stopped)
-    end = lanes.sprint(objective, W, np.zeros(8), tol=0.0, max_iter=10**6, stopped=lambda: True)
+        single_precision.sprint(objective, W, np.zeros(8), tol=0.0, max_iter=10**6, stopped=stopped)
+    end = single_precision.sprint(objective, W, np.zeros(8), tol=0.0, max_iter=10**6, stopped=lambda: True)
     assert not end.converged.any()
     assert end.iterations.max() < 10**4
 
@@ -79,22 +79,24 @@ def test_a_finer_tolerance_comes_closer():
     objective, W = problem()
     exact = ncg.solve(objective, W, np.zeros(8), tol=1e-9, max_iter=2000).value
     coarse, fine = (
-        lanes.sprint(objective, W, np.zeros(8), tol=tol, max_iter=1000, stopped=never) for tol in (3e-2, 3e-4)
+        single_precision.sprint(objective, W, np.zeros(8), tol=tol, max_iter=1000, stopped=never)
+        for tol in (3e-2, 3e-4)
     )
     assert np.max(fine.value / exact - 1) < 1e-4 < np.max(coarse.value / exact - 1)
 
 
 def test_knows_what_it_does_not_know():
     objective, _ = problem(K=2)
-    X, Y, weights = objective.design.base.X, objective.Y, objective.weights
+    rows = objective.examples
+    X, Y, weights = rows.design.X, rows.Y, rows.weights
 
     def make(X=X, noise=None, loss=None, weights=weights):
         design = make_design(X, noise or Dropout(0.3))
-        return Objective(design, loss or Hinge(), Y, weights, True)
+        return make_objective(design, loss or Hinge(), Y, weights, True)
 
     wide = X.copy()
     wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
-    assert lanes.suits(make())
+    assert single_precision.suits(make())
     others = [
         make(X.toarray()),
         make(wide),
@@ -107,7 +109,7 @@ def test_knows_what_it_does_not_know():
         make(loss=Hinge(expectation="gaussian")),
         make(weights=1e13 * weights),
     ]
-    assert not any(lanes.suits(other) for other in others)
+    assert not any(single_precision.suits(other) for other in others)
 
 
 def test_a_search_leaves_to_ncg_what_it_cannot_finish(monkeypatch):
@@ -116,7 +118,7 @@ def test_a_search_leaves_to_ncg_what_it_cannot_finish(monkeypatch):
 
     def objectives():
         values = {}
-        problem, *_ = pose(model, X, y, np.ones(200), [np.arange(0, 150), np.arange(50, 200)], loose=2.0)
+        problem = pose(model, X, y, np.ones(200), [np.arange(0, 150), np.arange(50, 200)], loose=2.0)
         walk(problem, np.array([0.1, 1.0]), [Dropout(0.3), Dropout(0.5)], keep_in(values), n_jobs=1)
         return np.array([values[key] for key in sorted(values)])
 
@@ -125,7 +127,7 @@ def test_a_search_leaves_to_ncg_what_it_cannot_finish(monkeypatch):
 
     whole = objectives()
     assert whole.shape == (8, 10)
-    monkeypatch.setattr(lanes, "MOST", 1)
+    monkeypatch.setattr(single_precision, "MOST", 1)
     assert_allclose(objectives(), whole, rtol=3e-4)
 
 
@@ -139,8 +141,8 @@ def test_a_fit_of_several_classes_sprints_and_ends_in_double_precision(noise, mo
         sprints.append(lanes_sprint(*args, **options))
         return sprints[-1]
 
-    lanes_sprint = lanes.sprint
-    monkeypatch.setattr(lanes, "sprint", sprint)
+    lanes_sprint = single_precision.sprint
+    monkeypatch.setattr(single_precision, "sprint", sprint)
     model = DropoutSVC(0.1, noise=noise, class_weight="balanced")
     few = clone(model).fit(X, y)
     assert [len(end.b) for end in sprints] == [5, 5]

@@ -13,7 +13,7 @@ from scipy.special import expit
 from scipy.stats import binom
 
 from marginout._activations import ACTIVATIONS
-from marginout._design import make_design
+from marginout._core.design import make_design
 from marginout._latent import LatentObjective, Net
 from marginout.losses import EpsilonInsensitive, Hinge, Quadratic, logistic
 from marginout.noise import Deletion, Dropout, Gaussian, Laplace, Poisson

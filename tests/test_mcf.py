@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import cvxpy as cp
@@ -18,7 +19,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from marginout import DropoutSVC, MCFClassifier, MCFRegressor
-from marginout._design import make_design
+from marginout._core.design import make_design
 from marginout._mgf import (
     Coding,
     CountCumulants,
@@ -29,6 +30,7 @@ from marginout._mgf import (
 )
 from marginout.noise import BitSwap, Deletion, Dropout, Gaussian, Laplace, Moments, Noise, Poisson
 from marginout.solvers import least_squares
+from marginout.solvers._systems import FORMS
 from marginout.solvers.mgf import MEMORY, _Memory
 
 N, D = 30, 5
@@ -399,12 +401,12 @@ PENALTIES = {
 }
 
 
-@pytest.mark.parametrize("form", [*least_squares.FORMS])
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("case", [*PENALTIES])
 def test_quadratic_is_ridge_with_the_analytic_penalty(case, fit_intercept, form, monkeypatch):
     noise, data = NOISES[case]
-    monkeypatch.setattr(least_squares, "_cheapest", lambda objective: form)
+    monkeypatch.setattr(least_squares, "cheapest", lambda *problem: form)
     C = 0.7
     penalty = 1 / C + PENALTIES[case](noise)
     scaled = Ridge(alpha=1.0, fit_intercept=fit_intercept).fit(
@@ -646,9 +648,9 @@ def test_few_examples_and_hardly_any_ridge():
 
 
 def test_conjugate_gradients_that_are_cut_short_say_so(monkeypatch):
-    monkeypatch.setattr(least_squares, "_cheapest", lambda objective: "cg")
-    monkeypatch.setattr(least_squares, "CG_MAX_ITER", 1)
-    monkeypatch.setattr(least_squares, "LARGEST_FACTOR", D - 1)  # too many features to factorise
+    monkeypatch.setattr(least_squares, "cheapest", lambda *problem: "cg")
+    # Too many features to factorise.
+    monkeypatch.setattr(least_squares, "EFFORT", replace(least_squares.EFFORT, max_iter=1, largest=D - 1))
     with pytest.warns(UserWarning, match="Stopped at max_iter=2"):
         MCFRegressor(1e3, noise=0.01, tol=1e-12, max_iter=2).fit(X * np.logspace(0, 2, D), TARGET)
 

@@ -16,8 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import HashingVectorizer
 
 from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR
-from marginout._design import make_design
-from marginout._objective import Objective
+from marginout._core.design import make_design
 from marginout.noise import (
     BitSwap,
     Deletion,
@@ -29,6 +28,7 @@ from marginout.noise import (
     Poisson,
 )
 from marginout.solvers.online import Stream
+from tests.problems import make_objective
 
 CLASSIFIERS = [DropoutSVC, DropoutLogisticRegression]
 ESTIMATORS = [*CLASSIFIERS, DropoutSVR]
@@ -69,7 +69,7 @@ def objective(model, X, y, weights=None):
         Y = np.where(y[:, None] == columns, 1.0, -1.0)
     noise = model._noise()
     weights = model.C * (np.ones(len(y)) if weights is None else weights)[:, None]
-    F = Objective(make_design(X, noise), model._loss(Y), Y, weights, model.fit_intercept)
+    F = make_objective(make_design(X, noise), model._loss(Y), Y, weights, model.fit_intercept)
     W = np.atleast_2d(model.coef_).T
     return float(F.point(np.ascontiguousarray(W), model.intercept_ + noise.shift(X.shape[1]) @ W).value.sum())
 
@@ -175,11 +175,12 @@ def test_the_first_step_follows_the_gradient_over_all_masks():
         state = Stream(w[:, None], np.array([b]), noise)
         state.lines[:, 4], state.lines[:, 0], state.lines[:, 1] = 1.0, 1.0, 1.0
         state.learn(x[None], noise, loss, Y, np.array([tiny]), 1e9, True)
-        F = Objective(make_design(x[None], noise), loss, Y, np.ones((1, 1)), True)
+        F = make_objective(make_design(x[None], noise), loss, Y, np.ones((1, 1)), True)
         point = F.point(w[:, None], np.array([b]))
-        pulled = F.design.pullback(point.W, point.dm, point.dv)[:, 0]
+        dm, dv = F.examples.slopes(point.state[0])
+        pulled = F.examples.design.pullback(point.W, dm, dv)[:, 0]
         assert_allclose((w - state.lines[:5, 2]) / tiny, pulled, rtol=1e-4, atol=1e-6)
-        assert_allclose((b - state.lines[5, 2]) / tiny, point.dm[0, 0], rtol=1e-4, atol=1e-6)
+        assert_allclose((b - state.lines[5, 2]) / tiny, dm[0, 0], rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("K", [1, 2])

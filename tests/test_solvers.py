@@ -22,11 +22,11 @@ from sklearn.svm import SVC, SVR
 from threadpoolctl import threadpool_limits
 
 from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR, blocks
-from marginout._design import make_design
-from marginout._objective import Objective
+from marginout._core.design import make_design
 from marginout.losses import EpsilonInsensitive, Hinge, logistic
 from marginout.noise import Deletion, Dropout, Gaussian, Laplace, Poisson
 from marginout.solvers import SOLVERS, dual, irls, newton
+from tests.problems import make_objective
 
 TIGHT = {"tol": 1e-8, "max_iter": 5000}
 ESTIMATORS = {"hinge": DropoutSVC, "epsilon": DropoutSVR, "logistic": DropoutLogisticRegression}
@@ -159,7 +159,7 @@ class Problem:
         }
         weights = (self.C * self.sample_weight)[:, None]
         design = make_design(self.X, self.noise)
-        return Objective(design, losses[self.loss](), self.y[:, None], weights, self.fit_intercept)
+        return make_objective(design, losses[self.loss](), self.y[:, None], weights, self.fit_intercept)
 
     def solve(self, solver, tol=1e-9, max_iter=5000, **options):
         """The result of a direct call of a solver from zero."""
@@ -524,6 +524,6 @@ def test_newton_does_not_depend_on_the_threads_of_blas():
     found = []
     for threads in (1, 2):
         with threadpool_limits(threads, user_api="blas"):
-            F = Objective(make_design(X, Dropout(0.0)), Hinge(1.0), Y, np.ones((600, 1)), True)
+            F = make_objective(make_design(X, Dropout(0.0)), Hinge(1.0), Y, np.ones((600, 1)), True)
             found.append(newton.solve(F, np.zeros((150, 1)), np.zeros(1), **TIGHT))
     assert_array_equal(found[0].W, found[1].W)

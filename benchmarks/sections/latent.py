@@ -29,7 +29,7 @@ from marginout import (
     MCFClassifier,
 )
 from marginout._activations import ACTIVATIONS
-from marginout._design import make_design
+from marginout._core.design import make_design
 from marginout._latent import LatentObjective
 from marginout.losses import Hinge
 from marginout.noise import Dropout

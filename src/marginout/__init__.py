@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from marginout import blocks, losses, noise, robustness
     from marginout._load import load
-    from marginout._path import Path, path
+    from marginout._models.linear import CollapsedModelWarning
+    from marginout._search.path import Path, path
     from marginout.cli.convert import MissingColumnsWarning
-    from marginout.estimators._base import CollapsedModelWarning
     from marginout.estimators.cv import (
         DropoutLogisticRegressionCV,
         DropoutSVCCV,
@@ -71,9 +71,9 @@ __all__ = [
 #: import, and the command must answer `--help` at once.
 _HOMES = {
     "_load": ["load"],
-    "_path": ["Path", "path"],
+    "_models.linear": ["CollapsedModelWarning"],
+    "_search.path": ["Path", "path"],
     "cli.convert": ["MissingColumnsWarning"],
-    "estimators._base": ["CollapsedModelWarning"],
     "estimators.cv": ["DropoutLogisticRegressionCV", "DropoutSVCCV", "DropoutSVRCV", "GridEdgeWarning"],
     "estimators.explicit": ["ExplicitCorruptionClassifier", "ExplicitCorruptionRegressor"],
     "estimators.fdrop": ["FeatureDeletionSVC"],

@@ -30,9 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginout._activations import Activation, Unit
-from marginout._design import Design, one_blas_thread, worker_threads
+from marginout._core.design import Design, one_blas_thread, worker_threads
+from marginout._core.objective import ROUNDING
 from marginout._latent_blocks import Block, block_class
-from marginout._objective import ROUNDING
 from marginout.losses import Loss
 
 Array = NDArray[np.float64]

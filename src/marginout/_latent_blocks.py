@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marginout._design import Design, GroupDesign
+from marginout._core.design import Design, GroupDesign
 from marginout._kernels import _latent
 
 Array = NDArray[np.float64]

@@ -24,7 +24,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
-from marginout._design import BLOCK_ENTRIES, Design, GroupSums, linear_scores, worker_threads
+from marginout._core.design import BLOCK_ENTRIES, Design, GroupSums, linear_scores, worker_threads
 from marginout._kernels import _mgf
 from marginout.noise import Deletion, Noise
 

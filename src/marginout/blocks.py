@@ -25,21 +25,12 @@ import scipy.sparse as sp
 from joblib import Parallel
 from sklearn.datasets import load_svmlight_file
 
-from marginout._blockwise import (
-    Block,
-    Plan,
-    block_objective,
-    check_fit,
-    merge,
-    minimize,
-    plan_fit,
-    prepare,
-    targets,
-)
-from marginout._design import design_of
-from marginout._executors import OnDisk, Recipe, Stored, Threads
-from marginout._objective import Objective
-from marginout._validation import check_count, check_option
+from marginout._blocks.executors import OnDisk, Recipe, Stored, Threads
+from marginout._blocks.fit import block_shard, check_fit, minimize_blocks, prepare_block
+from marginout._core.design import design_of
+from marginout._core.fit import Block, Plan, make_plan, merge, set_features
+from marginout._core.objective import Shard
+from marginout._core.validation import check_count, check_option
 
 __all__ = ["fit", "read_npz", "read_parquet", "read_svmlight"]
 
@@ -107,7 +98,7 @@ def fit(
         for number, given in enumerate(blocks):
             if not isinstance(given, (tuple, list)) or len(given) not in (2, 3):
                 raise ValueError(f"block {number} must be (X, y) or (X, y, sample_weight).")
-            block, summary = prepare(estimator, number, *given)
+            block, summary = prepare_block(estimator, number, *given)
             summaries.append(summary)
             if block is not None:
                 kept.append(_store(disk, block) if on_disk else block)
@@ -115,14 +106,15 @@ def fit(
         if not summaries:
             raise ValueError("blocks is empty: give at least one (X, y).")
         total = merge(summaries)
-        plan = plan_fit(estimator, total)
+        set_features(estimator, total)
+        plan = make_plan(estimator, total)
         if on_disk:
             recipes = [_encoded(disk, block, plan) for block in kept]
-            minimize(estimator, disk, recipes, total, plan, checkpoint, every)
+            minimize_blocks(estimator, disk, recipes, total, plan, checkpoint, every)
         else:
             with Parallel(n_jobs=n_jobs, require="sharedmem") as parallel:
-                objectives = [block_objective(block, plan) for block in kept]
-                minimize(estimator, Threads(parallel), objectives, total, plan, checkpoint, every)
+                shards = [block_shard(block, plan) for block in kept]
+                minimize_blocks(estimator, Threads(parallel), shards, total, plan, checkpoint, every)
     return estimator
 
 
@@ -136,7 +128,7 @@ class StoredBlock(NamedTuple):
 
 
 def _store(disk: OnDisk, block: Block) -> StoredBlock:
-    X, y = block.X, block.y
+    X, y = block.design.X, block.y
     parts = [X]
     if sp.issparse(X):
         X = sp.csr_array((X.data, X.indices, X.indptr), shape=X.shape)  # with the indices that it will have
@@ -146,16 +138,17 @@ def _store(disk: OnDisk, block: Block) -> StoredBlock:
 
 
 def _encoded(disk: OnDisk, block: StoredBlock, plan: Plan) -> Recipe:
-    """A stored block with its targets worked out, once, as a recipe for its objective."""
+    """A stored block with its targets worked out, once, as a recipe for its shard."""
     y, weights = block.y.load()
-    encoded = disk.store(*targets(y, weights, plan))
-    return Recipe(partial(_objective, plan, block.shape), block.X, encoded)
+    encoded = disk.store(*plan.encode(y, weights))
+    return Recipe(partial(_shard, plan, block.shape), block.X, encoded)
 
 
-def _objective(plan: Plan, shape: tuple[int, int], *arrays: Any) -> Objective:
+def _shard(plan: Plan, shape: tuple[int, int], *arrays: Any) -> Shard:
     *parts, Y, weights = arrays
     X = parts[0] if len(parts) == 1 else sp.csr_array(tuple(parts), shape=shape)
-    return Objective(design_of(X, plan.noise), plan.loss, Y, weights, plan.fit_intercept)
+    assert plan.loss is not None
+    return Shard(design_of(X, plan.noise), plan.loss, Y, weights)
 
 
 def read_svmlight(

@@ -15,7 +15,6 @@ pure functions, and nothing is scattered: what a dying worker takes with it is c
 from __future__ import annotations
 
 import os
-import warnings
 from typing import Any, Self
 from uuid import uuid4
 
@@ -27,21 +26,12 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from marginout import DropoutLogisticRegression as LocalLogisticRegression
 from marginout import DropoutSVC as LocalSVC
 from marginout import DropoutSVR as LocalSVR
-from marginout._blockwise import (
-    Block,
-    Plan,
-    Summary,
-    block_objective,
-    block_weights,
-    check_fit,
-    merge,
-    minimize,
-    plan_fit,
-    prepare,
-    size_of,
-)
-from marginout._executors import add_up
-from marginout._objective import Array, Objective
+from marginout._blocks.executors import add_up
+from marginout._blocks.fit import block_shard, block_weights, check_fit, minimize_blocks, prepare_block
+from marginout._core.fit import Block, Plan, Summary, make_plan, merge, set_features, size_of
+from marginout._core.interfaces import Array
+from marginout._core.objective import Shard
+from marginout._core.validation import warn_user
 
 try:
     import dask.array as da
@@ -51,7 +41,7 @@ try:
     from dask.sizeof import sizeof
     from distributed import Future, default_client
 
-    from marginout._cluster import Cluster, on_block
+    from marginout._blocks.cluster import Cluster, on_block
 except ImportError as error:
     raise ImportError("marginout.dask needs dask and distributed: pip install 'marginout[dask]'") from error
 
@@ -64,20 +54,20 @@ SMALL_BLOCK = 2**20
 # Dask takes a CSR array for a few bytes, and would hand it about as if it were.
 @sizeof.register(Block)  # type: ignore[untyped-decorator]
 def _block_size(block: Block) -> int:
-    return size_of(block.X) + block.y.nbytes + block.weights.nbytes
+    return size_of(block.design.X) + block.y.nbytes + block.weights.nbytes
 
 
-@sizeof.register(Objective)  # type: ignore[untyped-decorator]
-def _objective_size(objective: Objective) -> int:
-    return size_of(objective.design.X) + objective.Y.nbytes + objective.weights.nbytes
+@sizeof.register(Shard)  # type: ignore[untyped-decorator]
+def _shard_size(shard: Any) -> int:
+    return int(size_of(shard.design.X) + shard.Y.nbytes + shard.weights.nbytes)
 
 
 def _summary(prepared: tuple[Block | None, Summary | None]) -> Summary | None:
     return prepared[1]
 
 
-def _objective(prepared: tuple[Block, Summary], plan: Plan) -> Objective:
-    return block_objective(prepared[0], plan)
+def _shard(prepared: tuple[Block, Summary], plan: Plan) -> Shard:
+    return block_shard(prepared[0], plan)
 
 
 def _is_distributed(X: Any) -> bool:
@@ -161,11 +151,12 @@ class DaskModel:
             total = merge(summaries)
             prepared = cluster.keep(prepared, [summary is not None for summary in summaries])
             _advise(total, len(prepared), sum(cluster.client.nthreads().values()))
-            plan = plan_fit(self, total)
+            set_features(self, total)
+            plan = make_plan(self, total)
             work = [summary.nnz for summary in summaries if summary is not None]
-            objectives = cluster.settle(_objective, prepared, work, plan)
+            shards = cluster.settle(_shard, prepared, work, plan)
             del prepared
-            minimize(self, cluster, objectives, total, plan, checkpoint, every)
+            minimize_blocks(self, cluster, shards, total, plan, checkpoint, every)
         return self
 
     def _prepared(self, cluster: Cluster, parts: list[list[Any]]) -> list[Any]:
@@ -232,7 +223,7 @@ def _call(model: Any, name: str, X: Any, nothing: NDArray[Any]) -> Any:
 
 
 def _prepare(model: Any, number: int, *given: Any) -> tuple[Block | None, Summary | None]:
-    return on_block(prepare, number, model, number, *given)  # type: ignore[no-any-return]
+    return on_block(prepare_block, number, model, number, *given)  # type: ignore[no-any-return]
 
 
 def _client() -> Any:
@@ -248,18 +239,16 @@ def _advise(total: Summary, count: int, threads: int) -> None:
     """Say so if the blocks are too small, or too few."""
     size = total.nbytes / count
     if size < SMALL_BLOCK and count > 4 * threads:
-        warnings.warn(
+        warn_user(
             f"X has {count} blocks of {size / 2**20:.2g} MB for {threads} threads: handing out so many tasks "
             "takes longer than doing them. Rechunk to blocks of 64 MB or more.",
             UserWarning,
-            stacklevel=3,
         )
     elif count < threads and size > 64 * SMALL_BLOCK:
-        warnings.warn(
+        warn_user(
             f"X has {count} blocks for {threads} threads, which leaves some idle. Rechunk to at least one "
             "block for each.",
             UserWarning,
-            stacklevel=3,
         )
 
 

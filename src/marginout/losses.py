@@ -102,6 +102,8 @@ class Loss(ABC):
     scale = 1.0
     #: A step in the score that is worth planning for: curvature is judged at this length.
     grain = 0.1
+    #: Outputs of one problem: more than one couples them.
+    outputs = 1
     #: Examples times problems that are worked on at a time, so that temporaries stay in cache.
     chunk = 16_384
 

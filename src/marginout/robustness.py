@@ -21,10 +21,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
+from marginout._core.validation import check_count, check_flag, check_option, make_generator
 from marginout._deletion import RandomDeletion, WordDeletion, WorstDeletion
 from marginout._groups import resolve_groups
 from marginout._tables import are_texts, is_frame, like, names_of, numbers_in
-from marginout._validation import check_count, check_flag, check_option, make_generator
 from marginout.noise import Noise, resolve
 
 Array = NDArray[np.float64]

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import is_classifier
 
-from marginout._objective import Objective
+from marginout._core.objective import Objective
 from marginout.noise import Dropout
 
 from .problems import ESTIMATORS, SOLVERS, assert_same_attributes, fitted_attributes, problem, quiet

@@ -15,11 +15,11 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR, blocks
-from marginout._design import make_design
-from marginout._objective import Objective
+from marginout._core.design import make_design
 from marginout.losses import Hinge
 from marginout.noise import Dropout, Gaussian, GroupDeletion, GroupDropout, Laplace
-from marginout.solvers import lanes
+from marginout.solvers import single_precision
+from tests.problems import make_objective
 
 from .problems import ESTIMATORS, EXPECTATIONS, SOLVERS
 
@@ -138,12 +138,12 @@ def test_blocks_find_the_minimum_far_from_zero(noise):
         assert best * (1 - 1e-6) <= model.objective_ <= best * (1 + TOL)
 
 
-@pytest.mark.skipif(not lanes._lanes.AVAILABLE, reason="this processor has no AVX2")
+@pytest.mark.skipif(not single_precision._lanes.AVAILABLE, reason="this processor has no AVX2")
 def test_the_quick_way_of_searches_does_not_go_far_from_zero():
     """It does not centre, and its estimate of the suboptimality is not to be believed there."""
     for offset, near in (1.0, True), (100.0, False):
         X, y = data(offset, classes=True)
         for fit_intercept in True, False:
             design = make_design(sp.csr_array(X), Dropout(0.01))
-            objective = Objective(design, Hinge(), y[:, None] * 1.0, np.ones((N, 1)), fit_intercept)
-            assert lanes.suits(objective) == near
+            objective = make_objective(design, Hinge(), y[:, None] * 1.0, np.ones((N, 1)), fit_intercept)
+            assert single_precision.suits(objective) == near

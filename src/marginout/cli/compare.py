@@ -16,12 +16,12 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 from sklearn.svm import LinearSVC, LinearSVR
 
+from marginout._models.linear import CollapsedModelWarning
 from marginout.cli import prepare, targets
 from marginout.cli.errors import DataError
 from marginout.cli.output import Progress, check_report, print_json, print_table, write_text
 from marginout.cli.reading import Training, training_data
 from marginout.cli.reports import closing, searched
-from marginout.estimators._base import CollapsedModelWarning
 from marginout.estimators.cv import DropoutSVCCV, DropoutSVRCV, GridEdgeWarning
 from marginout.noise import Deletion
 from marginout.report import Line, Raw, Section, deletion_figure, facts, page, table, validation_map

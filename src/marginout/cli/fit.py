@@ -7,13 +7,13 @@ import time
 from argparse import Namespace
 from typing import Any
 
+from marginout._core.callbacks import heard
 from marginout.cli import modelfile, prepare, targets
 from marginout.cli.errors import UsageError
 from marginout.cli.models import check_model, delete_groups, make_model
 from marginout.cli.output import Progress, check_writable, print_facts, print_json
 from marginout.cli.reading import Training, training_data
 from marginout.cli.weights import column_costs, describe_noise
-from marginout.estimators._callbacks import heard
 
 
 def run(arguments: Namespace) -> None:

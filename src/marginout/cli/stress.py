@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
+from marginout._models.linear import CollapsedModelWarning
 from marginout.cli import modelfile, prepare
 from marginout.cli.errors import DataError, UsageError
 from marginout.cli.info import facts as model_facts
@@ -19,7 +20,6 @@ from marginout.cli.output import Progress, check_report, print_json, print_table
 from marginout.cli.reading import model_data
 from marginout.cli.reports import closing, curve_line, searched
 from marginout.cli.weights import describe_noise, leaned_on
-from marginout.estimators._base import CollapsedModelWarning
 from marginout.noise import Deletion
 from marginout.report import Raw, Section, deletion_figure, facts, page, table, tag, validation_map
 from marginout.report.charts import bars, percent, plain, slider

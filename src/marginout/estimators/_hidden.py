@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,17 +14,18 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from marginout._activations import ACTIVATIONS
-from marginout._design import linear_scores, make_design
-from marginout._latent import PROPAGATIONS, LatentObjective, Net
-from marginout._validation import (
+from marginout._core.callbacks import FitTask
+from marginout._core.design import linear_scores, make_design
+from marginout._core.fit import Block, Plan
+from marginout._core.validation import (
     check_count,
-    check_features,
     check_flag,
     check_option,
     check_real,
     check_solution,
+    warn_user,
 )
-from marginout.estimators._callbacks import FRAMES, FitTask
+from marginout._latent import PROPAGATIONS, LatentObjective, Net
 from marginout.solvers.latent import SOLVERS, LatentResult
 
 Array = NDArray[np.float64]
@@ -82,30 +82,27 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
     hidden_coef_: Array
     hidden_intercept_: Array
 
-    def _minimize(self, X: Any, y: Any, Y: Array, weights: Array, known: dict[str, Any], start: bool) -> None:
-        """Fit to validated X and targets Y (n, P); see :meth:`DropoutLinearModel._minimize`.
+    def _minimize(self, block: Block, plan: Plan) -> None:
+        """Fit to one block.
 
-        Sets: known, hidden_coef_, hidden_intercept_, coef_, intercept_, n_iter_, objective_,
-        objective_history_, all of them at the end.
+        Sets: classes_ if there are any, hidden_coef_, hidden_intercept_, coef_, intercept_, n_iter_,
+        objective_, objective_history_, all of them at the end.
         """
-        noise = self._noise()
-        X, Y, weights = merge_examples(self._without_missing(X, noise), Y, weights)
+        noise = plan.noise
+        X, Y, weights = merge_examples(block.design.X, *plan.targets.encode(block.y, block.weights))
         tol, max_iter = check_real("tol", self.tol, above=0), check_count("max_iter", self.max_iter, 1)
         verbose = check_count("verbose", self.verbose, 0)
         solver = check_option("solver", self.solver, ["auto", *SOLVERS])
         solve = SOLVERS["joint" if solver == "auto" else solver]
-        objectives = self._objectives(X, Y, weights)
+        objectives = self._objectives(X, Y, weights, plan)
         # What the noise adds to every example's mean is part of the solvers' hidden offsets.
         shift = self._shift(noise, X.shape[1], self.fit_intercept)
-        starts = self._starts(objectives, start, shift)
-        task = FitTask(self, max_iter * len(objectives) * len(starts), X, y)
+        starts = self._starts(objectives, plan, shift)
+        task = FitTask(self, max_iter * len(objectives) * len(starts), X, block.y)
         nets = list(starts[0])
 
         def layers() -> dict[str, Any]:
-            return self._layers([net._replace(a=net.a - shift @ net.alpha) for net in nets])
-
-        def attributes() -> dict[str, Any]:
-            return {**known, **layers()}
+            return self._layers([net._replace(a=net.a - shift @ net.alpha) for net in nets], plan)
 
         results = []
         for k, objective in enumerate(objectives):
@@ -117,7 +114,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
                         f"problem {k}, iteration {iteration}: objective {value:.8g}, lately -{decrease:.1e}"
                     )
                 nets[k] = net
-                return task.iteration(attributes)
+                return task.iteration(layers)
 
             tried = [
                 solve(objective, nets_[k], tol=tol, max_iter=max_iter, monitor=monitor) for nets_ in starts
@@ -130,20 +127,17 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
             "objective_": float(sum(result.value for result in results)),
             "objective_history_": _total_history(results),
         }
-        check_solution(self.C, self.noise, **found)
-        for name, value in {**known, **found}.items():
-            setattr(self, name, value)
-        self._fitted_noise = noise
-        self.n_iter_ = max(max(1, len(result.history)) for result in results)
-        task.end(attributes)
-        _warn(results, max_iter, stacklevel=2 + FRAMES)
-        self._warn_if_collapsed(X, Y, weights, stacklevel=2 + FRAMES)
+        check_solution(self.C, noise, **{name: value for name, value in found.items() if name != "classes_"})
+        n_iter = max(max(1, len(result.history)) for result in results)
+        self.__dict__.update(found, _fitted_noise=noise, n_iter_=n_iter)
+        task.end(layers)
+        _warn(results, max_iter)
+        self._warn_if_collapsed(X, Y, weights, plan)
 
-    def _objectives(self, X: Any, Y: Array, weights: Array) -> list[LatentObjective]:
+    def _objectives(self, X: Any, Y: Array, weights: Array, plan: Plan) -> list[LatentObjective]:
         """One objective for all outputs, or one for each that has a hidden layer of its own."""
-        noise = self._noise()
-        C = check_real("C", self.C, above=0)
-        check_flag("warm_start", self.warm_start)
+        C = plan.C
+        assert plan.loss is not None
         if C * (weights.sum() / LARGEST_TOTAL) >= 1:
             raise ValueError(
                 f"C={self.C!r} times the sum of the weights, {weights.sum():g}, overflows: lower C."
@@ -151,11 +145,10 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         settings = (
             ACTIVATIONS[check_option("activation", self.activation, ACTIVATIONS)],
             check_option("propagation", self.propagation, PROPAGATIONS),
-            self._loss(Y),
+            plan.loss,
         )
         penalty = check_real("hidden_penalty", self.hidden_penalty, above=0)
-        offsets = check_flag("fit_intercept", self.fit_intercept)
-        design = make_design(check_features(X, noise), noise)
+        design = make_design(X, plan.noise)
         columns = [slice(None)] if self._is_shared() else [slice(p, p + 1) for p in range(Y.shape[1])]
         return [
             LatentObjective(
@@ -164,7 +157,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
                 np.ascontiguousarray(Y[:, p]),
                 C * (weights if weights.shape[1] == 1 else weights[:, p]),
                 penalty,
-                offsets,
+                plan.fit_intercept,
             )
             for p in columns
         ]
@@ -172,7 +165,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
     def _is_shared(self) -> bool:
         return check_flag("shared", getattr(self, "shared", True))
 
-    def _starts(self, objectives: list[LatentObjective], allowed: bool, shift: Array) -> list[list[Net]]:
+    def _starts(self, objectives: list[LatentObjective], plan: Plan, shift: Array) -> list[list[Net]]:
         """The last solution, if it is wanted and fits, or `n_init` random ones: a network per objective."""
         n_hidden = check_count("n_hidden", self.n_hidden, 1)
         n_init = check_count("n_init", self.n_init, 1)
@@ -182,20 +175,20 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
             raise ValueError(
                 f"random_state={self.random_state!r} must be None, a whole number >= 0 or a RandomState."
             ) from None
-        if self.warm_start and allowed and hasattr(self, "hidden_coef_"):
-            last = self._last(objectives, n_hidden)
+        if check_flag("warm_start", self.warm_start) and plan.targets.suits(self):
+            last = self._last(objectives, n_hidden, plan)
             if last is not None:
                 return [[net._replace(a=net.a + shift @ net.alpha) for net in last]]
         return [[objective.start(n_hidden, rng) for objective in objectives] for _ in range(n_init)]
 
-    def _last(self, objectives: list[LatentObjective], n_hidden: int) -> list[Net] | None:
+    def _last(self, objectives: list[LatentObjective], n_hidden: int, plan: Plan) -> list[Net] | None:
         """The last solution as networks, offsets only if they are fitted; None if it has another shape."""
         coef, units = np.atleast_2d(self.coef_), n_hidden * len(objectives)
         outputs = sum(objective.Y.shape[1] for objective in objectives)
         if self.hidden_coef_.shape != (units, objectives[0].design.d) or coef.shape != (outputs, units):
             return None
         keep = float(self.fit_intercept)
-        intercept = keep * (np.atleast_1d(self.intercept_) - getattr(self, "_centre", 0.0))
+        intercept = keep * plan.targets.offset(np.atleast_1d(self.intercept_))
         offsets = keep * self.hidden_intercept_
         nets, p = [], 0
         for k, objective in enumerate(objectives):
@@ -205,7 +198,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
             nets.append(Net(*(np.array(part, dtype=np.float64, order="C") for part in parts)))
         return nets
 
-    def _layers(self, nets: list[Net]) -> dict[str, Any]:
+    def _layers(self, nets: list[Net], plan: Plan) -> dict[str, Any]:
         """Networks as fitted attributes: one layer, whose outputs see only their own network's units."""
         coef = np.zeros((sum(len(net.b) for net in nets), sum(len(net.a) for net in nets)))
         p = k = 0
@@ -216,7 +209,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         return {
             "hidden_coef_": np.ascontiguousarray(np.hstack([net.alpha for net in nets]).T),
             "hidden_intercept_": np.concatenate([net.a for net in nets]),
-            **self._attributes(coef.T, np.concatenate([net.b for net in nets])),
+            **plan.targets.attributes(coef.T, np.concatenate([net.b for net in nets])),
         }
 
     def _hidden_blocks(self, X: Any) -> Iterator[tuple[slice, Array]]:
@@ -333,15 +326,14 @@ def _total_history(results: list[LatentResult]) -> Array:
     return np.asarray(np.sum(padded, axis=0))
 
 
-def _warn(results: list[LatentResult], max_iter: int, stacklevel: int) -> None:
+def _warn(results: list[LatentResult], max_iter: int) -> None:
     """Say how fast F was still falling where a fit stopped at `max_iter`, and what helps."""
     late = [result.decrease for result in results if not result.converged]
     if late:
         where = f" in {len(late)} of {len(results)} problems" if len(results) > 1 else ""
         pace = f"; ten iterations still lowered the objective by {max(late):.1e}, relatively"
-        warnings.warn(
+        warn_user(
             f"Stopped at max_iter={max_iter}{where}{pace if np.isfinite(max(late)) else ''}. Scale the "
             "features, raise max_iter, lower C, or raise tol.",
             ConvergenceWarning,
-            stacklevel=stacklevel + 1,
         )

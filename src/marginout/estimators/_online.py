@@ -7,10 +7,10 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
-from marginout._validation import (
+from marginout._core.targets import Centred, Numbers, OneVsRest, Targets, check_targets, class_weights
+from marginout._core.validation import (
     LARGEST,
     check_features,
     check_flag,
@@ -18,7 +18,7 @@ from marginout._validation import (
     check_sample_weight,
     check_solution,
 )
-from marginout.estimators._base import DropoutClassifier, DropoutLinearModel, DropoutRegressor, check_targets
+from marginout._models.linear import DropoutClassifier, DropoutLinearModel, DropoutRegressor
 from marginout.solvers.online import Stream
 
 Array = NDArray[np.float64]
@@ -28,6 +28,7 @@ class Online(DropoutLinearModel):
     """What classifiers and regressors share: a stream, and the weights that it amounts to."""
 
     _stream: Stream | None = None
+    _fits_blocks = True
 
     def __copy__(self) -> Self:
         """A copy of which `partial_fit`, that writes to weights in place, does not change the original."""
@@ -37,12 +38,12 @@ class Online(DropoutLinearModel):
             other._stream, other.coef_ = deepcopy(self._stream), self.coef_.copy()
         return other
 
-    def _learn(self, X: Any, Y: Array, weights: Array, start: Array, known: dict[str, Any]) -> None:
+    def _learn(self, X: Any, Y: Array, weights: Array, start: Array, targets: Targets) -> None:
         """Take in validated X with targets Y (n, K). `start` holds the offsets of a model without any.
 
-        Sets: known, coef_, intercept_, n_iter_. Nothing fails once the stream has moved, but for the check
-        that it is finite. Weights of features that X does not hold are not touched, and coef_ is not copied:
-        for a million features and ten classes that would take longer than the rest of a call.
+        Sets: classes_ if there are any, coef_, intercept_, n_iter_. Nothing fails once the stream has moved,
+        but for the check that it is finite. Weights of features that X does not hold are not touched, and
+        coef_ is not copied: for a million features and ten classes that would take longer than the rest.
         """
         used = weights[weights > 0]
         if len(used) and not 1 / LARGEST <= used.min() <= used.max() <= LARGEST:
@@ -61,6 +62,7 @@ class Online(DropoutLinearModel):
         shift = self._shift(noise, d, fit_intercept)
         X = check_features(self._without_missing(X, noise), noise)
         loss = self._loss(Y)
+        assert loss is not None
         stream = self._stream
         if stream is None or stream.broken:
             W, b = np.zeros((d, K)), start
@@ -76,7 +78,7 @@ class Online(DropoutLinearModel):
             stream.broken = True  # coef_ and intercept_ stay: from these the next call starts a new stream
             raise
         if self._stream is not stream:
-            self.__dict__.update(known, **self._attributes(W, b), n_iter_=1)
+            self.__dict__.update(targets.attributes(W, b), n_iter_=1)
             for name in "objective_", "optimality_gap_", "objective_history_":
                 self.__dict__.pop(name, None)  # of a fit before
             self._stream = stream
@@ -127,10 +129,9 @@ class OnlineClassifier(Online, DropoutClassifier):
                     f"y holds {strangers.tolist()[:5]}, which are not among classes={known.tolist()}: "
                     "the first call must name all classes of the stream."
                 )
-            columns = np.array([1]) if len(known) == 2 else np.arange(len(known))
-            Y = np.where(labels[:, None] == columns, 1.0, -1.0)
-            weights = weights * self._weight_of_each(known)[labels]
-            self._learn(X, Y, weights, np.zeros(len(columns)), {"classes_": known})
+            targets = OneVsRest(known, self._weight_of_each(known)[:, None])
+            Y, weights = targets.encode(y, weights)
+            self._learn(X, Y, weights[:, 0], np.zeros(targets.K), targets)
         return self
 
     def _checked_classes(self, classes: Any, first: bool) -> NDArray[Any]:
@@ -151,17 +152,13 @@ class OnlineClassifier(Online, DropoutClassifier):
 
     def _weight_of_each(self, classes: NDArray[Any]) -> Array:
         """The weight of every class."""
-        if self.class_weight is None:
-            return np.ones(len(classes))
-        if not isinstance(self.class_weight, dict):
+        if isinstance(self.class_weight, str):
             raise ValueError(
                 f"class_weight={self.class_weight!r} is not supported for partial_fit, which does not know "
                 "the stream to come: pass a dict, for instance of what sklearn.utils.class_weight."
                 "compute_class_weight('balanced', classes=classes, y=y) says of the labels y of a sample."
             )
-        for weight in self.class_weight.values():
-            check_real(f"class_weight={self.class_weight!r}: weight", weight, least=0)
-        return np.asarray(compute_class_weight(self.class_weight, classes=classes, y=classes), np.float64)
+        return class_weights(self.class_weight, classes)
 
 
 class OnlineRegressor(Online, DropoutRegressor):
@@ -196,5 +193,5 @@ class OnlineRegressor(Online, DropoutRegressor):
             weights = check_sample_weight(sample_weight, X)
             y = check_targets(y)
             # Counted from the first target: y = 1e9 ± 1 is y = ±1.
-            self._learn(X, y[:, None], weights, y[np.argmax(weights > 0)][None], {"_centre": 0.0})
+            self._learn(X, y[:, None], weights, y[np.argmax(weights > 0)][None], Centred(Numbers.of(y), 0.0))
         return self

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from marginout._grid import RATES
-from marginout.estimators._search import GridEdgeWarning, Search
-from marginout.estimators.logistic import DropoutLogisticRegression
+from marginout._models.linear import DropoutClassifier, DropoutRegressor
+from marginout._search.problem import RATES
+from marginout._search.search import GridEdgeWarning, Search
+from marginout.estimators.logistic import DropoutLogisticRegression, LogisticProbabilities
 from marginout.estimators.svm import DropoutSVC, DropoutSVR
 
 __all__ = ["DropoutLogisticRegressionCV", "DropoutSVCCV", "DropoutSVRCV", "GridEdgeWarning"]
 
 
-class DropoutSVCCV(Search, DropoutSVC):
+class DropoutSVCCV(Search, DropoutClassifier):
     r""":class:`DropoutSVC` with C and the noise chosen by cross-validation.
 
     Every cell of a grid over C and noise is fitted to every training set,
@@ -154,7 +155,7 @@ class DropoutSVCCV(Search, DropoutSVC):
         )
 
 
-class DropoutLogisticRegressionCV(Search, DropoutLogisticRegression):
+class DropoutLogisticRegressionCV(Search, LogisticProbabilities, DropoutClassifier):
     r""":class:`DropoutLogisticRegression` with C and the noise chosen by cross-validation.
 
     Every cell of a grid over C and noise is fitted to every training set,
@@ -286,7 +287,7 @@ class DropoutLogisticRegressionCV(Search, DropoutLogisticRegression):
         )
 
 
-class DropoutSVRCV(Search, DropoutSVR):
+class DropoutSVRCV(Search, DropoutRegressor):
     r""":class:`DropoutSVR` with C and the noise chosen by cross-validation.
 
     Every cell of a grid over C and noise is fitted to every training set,

@@ -30,14 +30,14 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from marginout._tables import tidy
-from marginout._validation import (
+from marginout._core.validation import (
     check_count,
     check_features,
     check_flag,
     check_sample_weight,
     make_generator,
 )
+from marginout._tables import tidy
 from marginout.noise import Noise, resolve
 
 Array = NDArray[np.float64]

@@ -9,11 +9,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.svm import LinearSVC
 
-from marginout._validation import check_count
-from marginout.estimators._base import DropoutClassifier
+from marginout._core.design.storage import Design
+from marginout._core.fit import Plan
+from marginout._core.validation import check_count
+from marginout._models.linear import DropoutClassifier
 from marginout.losses import Hinge, Loss
 from marginout.noise import Deletion, Noise
-from marginout.solvers import Solver, choose, fdrop
+from marginout.solvers import Solver, fdrop
 
 Array = NDArray[np.float64]
 
@@ -94,10 +96,6 @@ class FeatureDeletionSVC(DropoutClassifier):
     (1, 30)
     """
 
-    #: Nothing is averaged over: the worst case is taken. The shared fit path asks.
-    noise = Deletion(0.0)
-    warm_start = False
-
     def __init__(
         self,
         C: float = 1.0,
@@ -122,14 +120,19 @@ class FeatureDeletionSVC(DropoutClassifier):
     def _loss(self, Y: Array) -> Loss:
         return Hinge()
 
-    def _objective(self, X: Any, noise: Noise, Y: Array, weights: Array, fit_intercept: bool) -> Any:
+    def _noise(self) -> Noise:
+        """None: nothing is averaged over, the worst case is taken."""
+        return Deletion(0.0)
+
+    def _problem(self, design: Design, plan: Plan, Y: Array, weights: Array) -> tuple[Any, Solver]:
+        X = design.X
         n_deletions = check_count("n_deletions", self.n_deletions, 0)
         if n_deletions > X.shape[1]:
             raise ValueError(
                 f"n_deletions={n_deletions} must be at most the number of features, n_features={X.shape[1]}."
             )
         if n_deletions == 0:
-            return super()._objective(X, noise, Y, weights, fit_intercept)
+            return super()._problem(design, plan, Y, weights)
         if not sp.issparse(X):
             X = sp.csr_array(X)
         # Entries whose squares are no numbers any more count for nothing, like stored zeros.
@@ -138,10 +141,13 @@ class FeatureDeletionSVC(DropoutClassifier):
             X = X.copy()
             X.data[nothing] = 0.0
             X.eliminate_zeros()
-        return fdrop.DeletionProblem(X, Y, weights, n_deletions, fit_intercept)
+        return fdrop.DeletionProblem(X, Y, weights, n_deletions, plan.fit_intercept), fdrop.solve
 
-    def _solver(self, objective: Any) -> Solver:
-        return fdrop.solve if isinstance(objective, fdrop.DeletionProblem) else choose("auto", objective)
+    def _checked_solver(self) -> str:
+        return "auto"
+
+    def _needs_positive(self) -> bool:
+        return False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

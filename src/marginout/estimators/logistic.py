@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import LabelBinarizer
 
-from marginout._validation import check_option
+from marginout._core.validation import check_option
 from marginout.estimators._online import OnlineClassifier
 from marginout.losses import Loss, logistic
 

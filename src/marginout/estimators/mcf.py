@@ -11,11 +11,12 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.svm import LinearSVC
 from sklearn.utils.metaestimators import available_if
 
-from marginout._design import make_design
+from marginout._core.design.storage import Design
+from marginout._core.fit import Plan
+from marginout._core.objective import Objective, Shard
+from marginout._core.validation import check_option
 from marginout._mgf import Coding, MgfObjective
-from marginout._objective import Objective
-from marginout._validation import check_option
-from marginout.estimators._base import DropoutClassifier, DropoutRegressor
+from marginout._models.linear import DropoutClassifier, DropoutRegressor
 from marginout.losses import Loss, Quadratic
 from marginout.noise import Noise
 from marginout.solvers import Solver, least_squares, mgf
@@ -140,15 +141,14 @@ class MCFClassifier(DropoutClassifier):
         self.warm_start = warm_start
         self.verbose = verbose
 
-    def _loss(self, Y: Array) -> Loss:
-        return Quadratic()
+    def _loss(self, Y: Array) -> Loss | None:
+        return Quadratic() if check_option("loss", self.loss, LOSSES) == "quadratic" else None
 
-    def _objective(self, X: Any, noise: Noise, Y: Array, weights: Array, fit_intercept: bool) -> Any:
-        loss = check_option("loss", self.loss, LOSSES)
-        several, design = Y.shape[1] > 1, make_design(X, noise)
-        if loss == "quadratic":
-            Y = (Y + 1) / 2 if several else Y
-            return Objective(design, Quadratic(), Y, weights, fit_intercept)
+    def _problem(self, design: Design, plan: Plan, Y: Array, weights: Array) -> tuple[Any, Solver]:
+        loss, several = self.loss, Y.shape[1] > 1
+        if plan.loss is not None:
+            shard = Shard(design, plan.loss, (Y + 1) / 2 if several else Y, weights)
+            return Objective.of(self._penalty(), shard, plan.fit_intercept), least_squares.solve
         weights = np.ascontiguousarray(weights[:, 0])
         if loss == "logistic" and several:
             codings = [Coding(Y.argmax(axis=1).astype(np.int64), np.ones((Y.shape[1],) * 2), True)]
@@ -156,21 +156,21 @@ class MCFClassifier(DropoutClassifier):
             # Class 1 is the positive one, whose target is 1; t = −y·w.
             rest = 1.0 / (Y.shape[1] - 1) if several else 1.0
             codings = [Coding((y > 0).astype(np.int64), np.array([[rest], [-1.0]]), False) for y in Y.T]
-        return [MgfObjective(design, noise, coding, weights, loss, fit_intercept) for coding in codings]
-
-    def _solver(self, objective: Any) -> Solver:
-        return least_squares.solve if isinstance(objective, Objective) else mgf.solve
+        objectives = [
+            MgfObjective(design, plan.noise, coding, weights, loss, plan.fit_intercept) for coding in codings
+        ]
+        return objectives, mgf.solve
 
     def _shift(self, noise: Noise, d: int, fit_intercept: bool) -> Array:
         return super()._shift(noise, d, fit_intercept) if self.loss == "quadratic" else np.zeros(d)
 
-    def _class_weights(self, classes: Any, labels: Any, Y: Array, weights: Array) -> Array:
+    def _class_table(self, classes: NDArray[Any], counts: Array) -> Array:
         if not isinstance(self.class_weight, str):
-            return super()._class_weights(classes, labels, Y, weights)
+            return super()._class_table(classes, counts)
+        # One problem for all classes: each has the same total weight.
         check_option("class_weight", self.class_weight, ["balanced"])
-        counts = np.bincount(labels, weights, len(classes))
-        each = weights.sum() / (np.count_nonzero(counts) * np.where(counts > 0, counts, 1.0))
-        return np.asarray((weights * each[labels])[:, None])
+        each = counts.sum() / (np.count_nonzero(counts) * np.where(counts > 0, counts, 1.0))
+        return np.asarray(each[:, None])
 
     @available_if(_is_logistic)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Array:
@@ -299,8 +299,9 @@ class MCFRegressor(DropoutRegressor):
     def _loss(self, Y: Array) -> Loss:
         return Quadratic()
 
-    def _solver(self, objective: Any) -> Solver:
-        return least_squares.solve
+    def _problem(self, design: Design, plan: Plan, Y: Array, weights: Array) -> tuple[Any, Solver]:
+        shard = Shard(design, Quadratic(), Y, weights)
+        return Objective.of(self._penalty(), shard, plan.fit_intercept), least_squares.solve
 
     def to_sklearn(self) -> Ridge:
         """A fitted :class:`sklearn.linear_model.Ridge` with the same predictions."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.svm import LinearSVC, LinearSVR
 
-from marginout._validation import check_option, check_real
+from marginout._core.validation import check_option, check_real
 from marginout.estimators._online import OnlineClassifier, OnlineRegressor
 from marginout.losses import EpsilonInsensitive, Hinge, Loss
 

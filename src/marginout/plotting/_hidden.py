@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marginout._validation import check_count
+from marginout._core.validation import check_count
 
 Array = NDArray[np.float64]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from marginout._validation import check_count
+from marginout._core.validation import check_count
 from marginout.plotting._axes import axes
 from marginout.robustness import GroupImpact, group_impact
 

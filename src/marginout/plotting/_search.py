@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from marginout._grid import RATES
-from marginout._path import Path, path
+from marginout._search.path import Path, path
+from marginout._search.problem import RATES
 from marginout.noise import Dropout, Noise
 from marginout.plotting._axes import axes
 

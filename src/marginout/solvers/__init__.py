@@ -3,35 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
-from marginout._objective import Objective
-from marginout._sum import SumObjective
-from marginout.solvers import dual, irls, lbfgs, ncg, newton, rounded
-from marginout.solvers._result import Monitor, Result, Solution
+from marginout._core.interfaces import Monitor, Solution, Solver
+from marginout._core.objective import Objective
+from marginout.solvers import dual, irls, lbfgs, ncg, newton, smoothing
+from marginout.solvers._progress import Result
 
-__all__ = ["SOLVERS", "Monitor", "Result", "Solution", "Solver", "choose"]
+__all__ = ["SOLVERS", "Monitor", "Result", "Solution", "Solver", "choose", "named"]
 
-Solver = Callable[..., Result]
 
+class Spec(NamedTuple):
+    """A solver, the objectives that it takes over, and whether it needs all examples in this process."""
+
+    name: str
+    solve: Solver
+    suits: Callable[[Objective], bool] | None = None
+    needs_rows: bool = False
+
+
+#: Those with `suits` come first: they take over the objectives that they are made for, plain SVM, SVR and LR,
+#: whatever was asked for. The others are what `solver` may be.
+TABLE = (
+    Spec("newton", newton.solve, newton.suits),
+    Spec("dual", dual.solve, dual.suits, needs_rows=True),
+    Spec("smoothing", smoothing.solve, smoothing.suits),
+    Spec("ncg", ncg.solve),
+    Spec("lbfgs", lbfgs.solve),
+    Spec("irls", irls.solve, needs_rows=True),
+)
 #: What `solver` may be, besides "auto".
-SOLVERS: dict[str, Solver] = {"irls": irls.solve, "lbfgs": lbfgs.solve, "ncg": ncg.solve}
+SOLVERS = {spec.name: spec.solve for spec in sorted(TABLE) if spec.suits is None}
+
+
+def named(name: str, in_one_place: bool) -> Spec:
+    """The solver that a name stands for; "auto" is nonlinear conjugate gradients."""
+    spec = next(spec for spec in TABLE if spec.name == ("ncg" if name == "auto" else name))
+    if spec.needs_rows and not in_one_place:
+        others = [repr(other.name) for other in TABLE if other.suits is None and not other.needs_rows]
+        raise ValueError(
+            f"solver={name!r} needs all examples in one place: for blocks it must be 'auto', "
+            f"{' or '.join(others)}."
+        )
+    return spec
 
 
 def choose(name: str, objective: Objective) -> Solver:
-    """The solver for an objective.
-
-    Without noise this is a plain SVM, SVR or LR. Small ones, and kinked losses of any size,
-    go to a solver made for them, whatever was asked for. Otherwise "auto" is nonlinear
-    conjugate gradients. Blocks have a way of their own around the kinks.
-    """
-    asked = "ncg" if name == "auto" else name
-    if isinstance(objective, SumObjective):
-        if objective.design.noiseless and objective.loss.kinked:
-            return rounded.solve
-        narrow = objective.design.noiseless and newton.suits_blocks(objective)
-        return newton.solve_blocks if narrow else SOLVERS[asked]
-    if objective.design.noiseless and newton.suits(objective):
-        return newton.solve
-    if objective.design.noiseless and objective.loss.kinked:
-        return dual.solve
-    return SOLVERS[asked]
+    """The first solver of the table that takes the objective over, or else the one that was asked for."""
+    here = objective.rows is not None
+    for spec in TABLE:
+        if spec.suits is not None and (here or not spec.needs_rows) and spec.suits(objective):
+            return spec.solve
+    return named(name, here).solve

@@ -8,9 +8,13 @@ along whose rays it has no curvature, and Newton's step would be far too long.
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from marginout._objective import Array, Line, Objective, Point, Slope, dots
+import numpy as np
+from numpy.typing import NDArray
+
+from marginout._core.interfaces import Array, Slope
+from marginout._core.objective import Line, Objective, Point
 
 #: A step is good once the slope along the direction has fallen to this fraction of its start.
 SLOPE = 0.03
@@ -35,6 +39,8 @@ OFFSET = 1e-10
 CERTIFIED, BISECTIONS = 1e-12, 200
 #: Steps towards one side before they are made longer.
 PATIENCE = 8
+#: Fraction of Newton's step in several offsets below which F is as low as rounding allows.
+SHORTEST = 1e-9
 
 
 def minimize_line(line: Line, precision: float = OFFSET) -> Point:
@@ -42,14 +48,14 @@ def minimize_line(line: Line, precision: float = OFFSET) -> Point:
 
     `precision` is the suboptimality, as a fraction of F, that the offset may keep.
     """
-    zero = np.zeros(line.objective.K)
-    base = line.expand(zero, zero)
-    t, delta, base = _search(line, base, *_newton_step(base, line.objective), precision)
+    objective = line.objective
+    base = line.expand(np.zeros(objective.P), np.zeros(objective.K))
+    t, delta, base = _search(line, base, *_newton_step(base, objective), precision)
     # Slopes are taken at the point in any case: one more step of the offset, untried, makes them
     # better for nothing. F is lower there by about `left`, and not counted as such.
-    polish = -base.db / np.maximum(base.dbb, 1e-100)
-    small = line.objective.fit_intercept & (np.abs(polish) < SMALL * line.objective.loss.scale)
-    left = _offset_left(base, line.objective)
+    polish = _offset_step(base)
+    small = objective.fit_intercept & (np.abs(polish) < SMALL * objective.loss.scale)
+    left = _offset_left(base, objective)
     return line.move(t, np.where(small, delta + polish, delta), base.value, left)
 
 
@@ -66,9 +72,9 @@ def starting_point(
         return settle_offset(objective, objective.point(W, b), precision)
     line, t, delta = objective.first_line()
     rough = line.rounded(rounding) if rounding else line
-    zero = np.zeros_like(t)
     precision = max(precision, START)
-    t, delta, _ = _search(rough, rough.expand(zero, zero), t, delta, precision)
+    base = rough.expand(np.zeros(objective.P), np.zeros(objective.K))
+    t, delta, _ = _search(rough, base, t, delta, precision)
     slope = line.expand(t, delta)
     point = line.move(t, delta, slope.value, _offset_left(slope, objective))
     return settle_offset(objective, point, precision)
@@ -83,6 +89,8 @@ def settle_offset(objective: Objective, point: Point, precision: float) -> Point
     if not objective.fit_intercept:
         return point
     line = objective.line(point, None)
+    if objective.coupled:
+        return _settle_offsets(line, point, precision)
     zero = delta = np.zeros(objective.K)
     low, high = np.full_like(delta, -np.inf), np.full_like(delta, np.inf)
     longest = LONGEST * objective.loss.scale
@@ -107,14 +115,39 @@ def settle_offset(objective: Objective, point: Point, precision: float) -> Point
     return line.move(zero, delta, slope.value, left)
 
 
+def _settle_offsets(line: Line, point: Point, precision: float) -> Point:
+    """The same for problems with several offsets: Newton's method, with steps halved where F rises."""
+    objective = line.objective
+    zero, delta = np.zeros(objective.P), np.zeros(objective.K)
+    slope = line.expand(zero, delta)
+    length = np.ones(objective.P)
+    for _ in range(BISECTIONS):
+        left = _offset_left(slope, objective)
+        done = left <= np.maximum(precision, ROUNDING) * slope.value
+        if done.all():
+            break
+        longest = LONGEST * objective.loss.scale
+        step = np.clip(_offset_step(slope), -longest, longest)
+        after = delta + objective.spread(np.where(done, 0.0, length)) * step
+        trial = line.expand(zero, after)
+        up = trial.value > slope.value + ROUNDING * np.abs(slope.value)
+        length = np.where(up, 0.5 * length, np.minimum(1.0, 2.0 * length))
+        if length.min() < SHORTEST:
+            break
+        keep = objective.spread(up)
+        delta = np.where(keep, delta, after)
+        slope = line.expand(zero, delta) if up.any() else trial
+    return line.move(zero, delta, slope.value, left)
+
+
 def certify(objective: Objective, point: Point) -> tuple[Point, Array]:
     """The point with its best offset, and by how much F can be above its minimum: one pass.
 
-    F is 1-strongly convex in w once the offset is optimised away, and never negative.
+    The certificate holds once the offset is optimised away; and F is never negative.
     """
-    point = settle_offset(objective, point, 0.0 if objective.design.far() else CERTIFIED)
-    G = objective.gradient(point)
-    return point, np.minimum(0.5 * dots(G, G) + point.offset_left, point.value)
+    point = settle_offset(objective, point, 0.0 if objective.traits.far else CERTIFIED)
+    G, _ = objective.gradient(point)
+    return point, np.minimum(objective.certificate(point, G) + point.offset_left, point.value)
 
 
 def _search(
@@ -122,17 +155,19 @@ def _search(
 ) -> tuple[Array, Array, Slope]:
     """The best (t, δ) found from what is known at (0, 0) and a first step, and what is known there."""
     objective = line.objective
-    t = delta = lean = np.zeros(objective.K)
+    t = lean = np.zeros(objective.P)
+    delta = np.zeros(objective.K)
     steepest = SLOPE * np.abs(base.dt)
     for _ in range(TRIALS):
         trial = line.expand(t + step_t, delta + step_d)
         up = trial.value > base.value + ROUNDING * np.abs(base.value)
         some_up = bool(up.any())
         if some_up:
-            shorter = _cut(base, trial, step_t, step_d)
-            t, delta = np.where(up, t, t + step_t), np.where(up, delta, delta + step_d)
-            base = Slope(*(np.where(up, old, new) for old, new in zip(base, trial, strict=True)))
-            cut_t, cut_d = shorter * step_t, shorter * step_d
+            shorter = _cut(base, trial, step_t, step_d, objective)
+            up_d = objective.spread(up)
+            t, delta = np.where(up, t, t + step_t), np.where(up_d, delta, delta + step_d)
+            base = _either(up, base, trial, objective)
+            cut_t, cut_d = shorter * step_t, objective.spread(shorter) * step_d
         else:
             t, delta, base = t + step_t, delta + step_d, trial
             left = _offset_left(base, objective)
@@ -144,28 +179,58 @@ def _search(
             if lean.any() and not up.all():
                 tt, tb, bb = line.majorize(t, delta)
                 curved = base._replace(
-                    dtt=base.dtt + lean * tt, dtb=base.dtb + lean * tb, dbb=base.dbb + lean * bb
+                    dtt=base.dtt + lean * tt,
+                    dtb=base.dtb + objective.spread(lean) * tb,
+                    dbb=base.dbb + _per_problem(lean, bb) * bb,
                 )
         step_t, step_d = _newton_step(curved, objective)
         if some_up:
-            step_t, step_d = np.where(up, cut_t, step_t), np.where(up, cut_d, step_d)
+            step_t, step_d = np.where(up, cut_t, step_t), np.where(up_d, cut_d, step_d)
     return t, delta, base
 
 
-def _cut(base: Slope, trial: Slope, step_t: Array, step_d: Array) -> Array:
+def _either(first: NDArray[np.bool_], one: Slope, other: Slope, objective: Objective) -> Slope:
+    """The one slope where `first` is true for a problem, and the other elsewhere."""
+    each = objective.spread(first)
+    masks = first, first, each, first, each, _per_problem(first, one.dbb)
+    return Slope(*(np.where(mask, a, b) for mask, a, b in zip(masks, one, other, strict=True)))
+
+
+def _per_problem(values: NDArray[Any], dbb: Array) -> NDArray[Any]:
+    """A value for every problem, (P,), in the shape of dbb."""
+    return values.reshape(-1, *[1] * (dbb.ndim - 1))
+
+
+def _cut(base: Slope, trial: Slope, step_t: Array, step_d: Array, objective: Objective) -> Array:
     """The fraction of a step at which the tangents at its two ends meet."""
-    before = base.dt * step_t + base.db * step_d
-    after = trial.dt * step_t + trial.db * step_d
+    before = base.dt * step_t + objective.total(base.db * step_d)
+    after = trial.dt * step_t + objective.total(trial.db * step_d)
     meet = (trial.value - after - base.value) / np.where(after > before, before - after, -1.0)
     return np.clip(meet, 0.01, 0.9)
+
+
+def _offset_step(slope: Slope) -> Array:
+    """Newton's step of the offsets alone, (K,)."""
+    if slope.dbb.ndim == 1:
+        return -slope.db / np.maximum(slope.dbb, 1e-100)
+    return -_solve(slope.dbb, slope.db.reshape(len(slope.dbb), -1)).ravel()
+
+
+def _solve(H: Array, g: Array) -> Array:
+    """H⁻¹g for every problem, (P, R), where H may be singular: joint losses do not see a common offset."""
+    size = np.einsum("prr->p", H) / H.shape[1]
+    H = H + (FLAT * size + 1e-100)[:, None, None] * np.eye(H.shape[1])
+    return np.asarray(np.linalg.solve(H, g[..., None])[..., 0], dtype=np.float64)
 
 
 def _offset_left(slope: Slope, objective: Objective) -> Array:
     """By how much, about, a better offset would lower F: half the step times the slope."""
     if not objective.fit_intercept:
-        return np.zeros_like(slope.db)
+        return np.zeros_like(slope.value)
     longest = LONGEST * objective.loss.scale
-    return 0.5 * np.abs(slope.db) * np.minimum(np.abs(slope.db) / np.maximum(slope.dbb, 1e-100), longest)
+    if not objective.coupled:
+        return 0.5 * np.abs(slope.db) * np.minimum(np.abs(slope.db) / np.maximum(slope.dbb, 1e-100), longest)
+    return 0.5 * np.abs(objective.total(slope.db * np.clip(_offset_step(slope), -longest, longest)))
 
 
 def _newton_step(slope: Slope, objective: Objective) -> tuple[Array, Array]:
@@ -173,8 +238,13 @@ def _newton_step(slope: Slope, objective: Objective) -> tuple[Array, Array]:
     # P = 0 leaves no curvature in t, and no slope either.
     dtt = np.where(slope.dtt > 0, slope.dtt, 1.0)
     if not objective.fit_intercept:
-        return -slope.dt / dtt, np.zeros_like(slope.dt)
+        return -slope.dt / dtt, np.zeros_like(slope.db)
     longest = LONGEST * objective.loss.scale
+    if objective.coupled:
+        b, tb = (x.reshape(objective.P, -1) for x in (slope.db, slope.dtb))
+        S = slope.dbb - tb[:, :, None] * (tb / dtt[:, None])[:, None]
+        step = np.clip(-_solve(S, b - tb * (slope.dt / dtt)[:, None]), -longest, longest)
+        return -(slope.dt + (tb * step).sum(axis=1)) / dtt, step.ravel()
     schur = slope.dbb - slope.dtb * (slope.dtb / dtt)
     # Where t can do what δ does, leave it to t; where nothing curves at all, take a long step.
     flat = (schur <= FLAT * slope.dbb) & (slope.dbb * longest > np.abs(slope.db))

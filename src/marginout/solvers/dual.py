@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 
-from marginout._design import Design
-from marginout._kernels import _dual
-from marginout._objective import Array, Objective, Point, dots
+from marginout._core.interfaces import Array, Design, Monitor
+from marginout._core.objective import Objective, Point, settled
 from marginout.losses import Box
-from marginout.solvers._result import Monitor, Progress, Result
+from marginout.solvers._progress import Progress, Result
 
 #: Sweeps before the first look at the duality gap, and the largest factor from one look to the next.
 FIRST_LOOK, NEXT_LOOK = 6, 4.0
@@ -30,6 +28,12 @@ DUE = 0.7
 PENALTY = 0.01
 TINY = 1e-300
 SEED = 88172645463325252
+
+
+def suits(objective: Objective) -> bool:
+    """Whether the problem has this dual: no noise, kinks, and ½‖w‖²."""
+    plain = objective.traits.noiseless and objective.loss.kinked and not objective.coupled
+    return plain and objective.penalty.self_conjugate
 
 
 def solve(
@@ -46,7 +50,7 @@ def solve(
 
     `beta`, (n, K), holds dual variables to start from as well, and those of the solution in the end.
     """
-    design, K = objective.design, objective.K
+    design, K = objective.examples.design, objective.K
     progress = Progress(objective, tol, max_iter, monitor)
     norms = design.row_norms()
     descents = [
@@ -75,7 +79,7 @@ def solve(
             parted = progress.part(0.0)
             if parted is not None:
                 done, going = parted
-                progress.keep(point.select(done), gap[done], done)
+                progress.keep(objective.restrict(point, done), gap[done], done)
                 progress.active = progress.active[going]
                 objective = objective.select(going)
                 descents = [descents[k] for k in going]
@@ -84,23 +88,24 @@ def solve(
 
 def certify(objective: Objective, W: Array, beta: Array) -> tuple[Point, Array]:
     """The point W with its best offsets, and the duality gap to β made feasible: two passes."""
-    design, K = objective.design, objective.K
-    boxes = _boxes(objective)
+    rows, K = objective.examples, objective.K
+    design, boxes = rows.design, _boxes(objective)
     scores = design.apply(W)
     b = np.zeros(K)
     if objective.fit_intercept:
         b = np.array([_best_offset(box, scores[:, k]) for k, box in enumerate(boxes)])
         beta = np.column_stack([_balanced(beta[:, k]) for k in range(K)])
-    point = objective.evaluate(W, b, scores + b, np.full_like(scores, objective.floor))
-    point.offset_left[:] = 0.0
+    point = settled(objective.evaluate(W, b, [(scores + b, np.full_like(scores, rows.floor))]))
     W = design.pullback(np.zeros((design.d, K)), beta, np.zeros_like(beta))
     linear = [box.target @ beta[:, k] - box.epsilon * np.abs(beta[:, k]).sum() for k, box in enumerate(boxes)]
-    return point, np.maximum(point.value - np.array(linear) + 0.5 * dots(W, W), 0.0)
+    # The conjugate of ½‖w‖² is ½‖Mᵀβ‖².
+    return point, np.maximum(point.value - np.array(linear) + objective.penalty.value(W), 0.0)
 
 
 def _boxes(objective: Objective) -> list[Box]:
-    weights = np.broadcast_to(objective.weights, objective.Y.shape)
-    return [objective.loss.box(objective.Y[:, k], weights[:, k]) for k in range(objective.K)]
+    rows = objective.examples
+    weights = np.broadcast_to(rows.weights, rows.Y.shape)
+    return [objective.loss.box(rows.Y[:, k], weights[:, k]) for k in range(objective.K)]
 
 
 def _balanced(beta: Array) -> Array:
@@ -134,8 +139,7 @@ class _Descent:
 
     def __init__(self, design: Design, norms: Array, box: Box, centre: float, fit_intercept: bool) -> None:
         self.box, self.w = box, np.zeros(design.d)
-        self._rows = design.rows
-        self._sweep: Any = _dual.csr_sweep if len(design.rows) == 3 else _dual.dense_sweep
+        self._sweep = design.sweep
         self._norms = np.maximum(norms, np.finfo(float).tiny)
         self._rho = PENALTY * float(norms.mean()) if fit_intercept else 0.0
         self.beta = np.zeros(design.n)
@@ -161,7 +165,7 @@ class _Descent:
                 active, again = len(self._order), math.ceil(AGAIN * self.sweeps) + 1
             limit = self.worst if self.worst > 0 else np.inf
             active, self.worst = self._sweep(
-                *self._rows, self._norms, self.box.target, self.box.epsilon, self.box.low, self.box.high,
+                self._norms, self.box.target, self.box.epsilon, self.box.low, self.box.high,
                 self._rho, self.beta, self.w, self._offset, self._order, active, limit, self._seed,
             )  # fmt: skip
             self._offset[1] += self._rho * self._offset[0]  # the multiplier's step

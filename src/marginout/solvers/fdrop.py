@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from marginout._design import worker_threads
+from marginout._core.design import worker_threads
+from marginout._core.interfaces import Array, Monitor
 from marginout._kernels import _fdrop
-from marginout._objective import Array
-from marginout.solvers._result import Monitor, Result
+from marginout.solvers._progress import Result
 
 #: Sweeps before the first look at the duality gap, and the factor from one look to the next.
 FIRST_LOOK, NEXT_LOOK = 4, 1.3

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginout._design import one_blas_thread
+from marginout._core.design import one_blas_thread
 from marginout._latent import LatentObjective, Net
 
 Array = NDArray[np.float64]

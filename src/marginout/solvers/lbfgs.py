@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import minimize
 
-from marginout._objective import Array, Objective, Point, dots
+from marginout._core.interfaces import Array, Monitor
+from marginout._core.objective import Objective, Point
 from marginout.solvers._linesearch import certify, settle_offset, starting_point
-from marginout.solvers._result import Monitor, Progress, Result
+from marginout.solvers._progress import Progress, Result
 
 MEMORY = 20
 
@@ -30,9 +31,9 @@ class _Run:
     def __init__(self, objective: Objective, W: Array, b: Array, progress: Progress) -> None:
         self._objective, self._progress = objective, progress
         # L-BFGS wants F itself, not F to a tolerance, and far from zero the gradient to the last bit.
-        self._precision = 0.0 if objective.design.far() else 1e-6 * progress.tol
+        self._precision = 0.0 if objective.traits.far else 1e-6 * progress.tol
         self._point = starting_point(objective, W, b, self._precision)
-        self._G = objective.gradient(self._point)
+        self._G, _ = objective.gradient(self._point)
         self._scale = np.sqrt(objective.curvature(self._point))
         self._tried: dict[bytes, tuple[Point, Array]] = {}
         self._iteration = 1
@@ -45,18 +46,18 @@ class _Run:
     def _descend(self) -> None:
         most = self._progress.max_iter
         options = {"maxiter": most, "maxfun": 20 * most, "maxcor": MEMORY, "gtol": 0.0, "ftol": 0.0}
-        u = (self._point.W * self._scale)[:, 0]
+        u = (self._point.W * self._scale).ravel()
         result = minimize(self._try, u, jac=True, method="L-BFGS-B", callback=self._accept, options=options)
         # ftol is 0: no lower F was found. With features far from zero rounding may hide a lower one.
-        if result.success and not self._objective.design.far():
+        if result.success and not self._objective.traits.far:
             self._progress.exhaust()
 
     def _try(self, u: Array) -> tuple[float, Array]:
-        point = self._objective.point(u[:, None] / self._scale, self._point.b)
+        point = self._objective.point(u.reshape(self._scale.shape) / self._scale, self._point.b)
         point = settle_offset(self._objective, point, self._precision)
-        G = self._objective.gradient(point)
+        G, _ = self._objective.gradient(point)
         self._tried[u.tobytes()] = point, G
-        return float(point.value[0]), (G / self._scale)[:, 0]
+        return float(point.value[0]), (G / self._scale).ravel()
 
     def _accept(self, u: Array) -> None:
         self._iteration += 1
@@ -66,6 +67,6 @@ class _Run:
             raise StopIteration
 
     def _record(self) -> bool:
-        decrement = dots(self._G, self._objective.preconditioner(self._point).solve(self._G))
+        decrement = self._objective.dots(self._G, self._objective.preconditioner(self._point).solve(self._G))
         left = self._progress.estimate(self._point, decrement)
         return self._progress.record(self._iteration, self._point, left)

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.linalg.lapack import dtrtrs
 
+from marginout._core.interfaces import Monitor
 from marginout._mgf import Array, MgfObjective, Point
-from marginout.solvers._result import Monitor, Result
+from marginout.solvers._progress import Result
 
 MEMORY = 20
 #: How much the suboptimality may exceed its estimate by the metric, beyond what it has done so far.

@@ -5,7 +5,7 @@ iteration costs two passes over X, one to look along the direction and one to pu
 derivatives back; the search in between costs O(n) a trial. The batch shrinks as its
 problems converge.
 
-Several problems that `lanes` knows go most of the way in single precision, eight at once;
+Several problems that `single_precision` knows go most of the way in single precision, eight at once;
 the last steps, the stop and the certificate are double precision's in any case.
 """
 
@@ -15,10 +15,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from marginout._objective import Array, Objective, dots
-from marginout.solvers import lanes
+from marginout._core.interfaces import Array, Monitor
+from marginout._core.objective import Objective, dots
+from marginout.solvers import single_precision
 from marginout.solvers._linesearch import certify, minimize_line, starting_point
-from marginout.solvers._result import Monitor, Progress, Result
+from marginout.solvers._progress import Progress, Result
 
 #: Iterations after which the preconditioner is renewed: it ages slowly, and costs a third pass.
 RENEW = 6
@@ -46,20 +47,27 @@ def solve(
     The suboptimality left is estimated by ½ gᵀD⁻¹g, with D the preconditioner.
     """
     progress = Progress(objective, tol, max_iter, monitor)
-    K, size = objective.K, objective.design.batch
-    if K >= SEVERAL and objective.design.nnz * K > WORTH and not W.any() and lanes.suits(objective):
-        batches = -(-K // lanes.LANES)
-        return progress.solve(objective, W, b, _sprint, -(-K // batches), apart=True)
-    if FEW * size > K:
-        size //= 2
-    return progress.solve(objective, W, b, _descend, size, apart=True)
+    P, size = objective.P, objective.batch
+    if (
+        P >= SEVERAL
+        and objective.traits.nnz * P > WORTH
+        and not W.any()
+        and single_precision.suits(objective)
+    ):
+        batches = -(-P // single_precision.LANES)
+        return progress.solve(objective, W, b, _sprint, -(-P // batches), apart=True)
+    if size is None:
+        return progress.solve(objective, W, b, _descend, P)
+    return progress.solve(objective, W, b, _descend, size // 2 if FEW * size > P else size, apart=True)
 
 
 def _sprint(objective: Objective, W: Array, b: Array, progress: Progress) -> None:
     """Most of the way in single precision; `n_iter` counts the rest."""
     start = starting_point(objective, W, b, ROUGH)
     tol, most = progress.tol, progress.max_iter
-    end = lanes.sprint(objective, start.W, start.b, tol=tol, max_iter=most, stopped=progress.stopped)
+    end = single_precision.sprint(
+        objective, start.W, start.b, tol=tol, max_iter=most, stopped=progress.stopped
+    )
     # A class that is given up ends at w = 0, the tip of a cone, where single precision loses its way.
     lost = end.reach < LOST * objective.loss.scale
     progress.head_start = int(end.iterations.min())
@@ -74,27 +82,30 @@ def _descend(objective: Objective, W: Array, b: Array, progress: Progress) -> No
     for iteration in range(progress.max_iter + 1):
         if iteration and iteration % RENEW == 0:
             D = objective.preconditioner(point)
-        G = objective.gradient(point, D.mean)
+        G, g = objective.gradient(point)
+        if D.mean is not None:  # along (w, b − w·mean): an offset that is not quite the best matters little
+            G -= D.mean * g
         S = D.solve(G)
-        gs = dots(G, S)
+        gs = objective.dots(G, S)
         if not progress.record(iteration, point, progress.estimate(point, gs)):
             break
         parted = progress.part(PACK)
         if parted is not None:
             done, left = parted
-            progress.keep(*certify(objective.select(done), point.select(done)), done)
+            progress.keep(*certify(objective.select(done), objective.restrict(point, done)), done)
             progress.active = progress.active[left]
-            objective, point = objective.select(left), point.select(left)
-            G, S, P, G_before = (np.ascontiguousarray(a[:, left]) for a in (G, S, P, G_before))
-            D = D.select(left)
+            columns = objective.columns(left)
+            objective, point = objective.select(left), objective.restrict(point, left)
+            G, S, P, G_before = (np.ascontiguousarray(a[:, columns]) for a in (G, S, P, G_before))
+            D = D.select(columns)
             gs, gs_before = gs[left], gs_before[left]
         if iteration == 0:
             P = -S
         else:
-            change = gs - dots(G_before, S)
-            P *= np.maximum(change, 0.0) / np.where(gs_before > 0, gs_before, 1.0)
+            change = gs - objective.dots(G_before, S)
+            P *= objective.spread(np.maximum(change, 0.0) / np.where(gs_before > 0, gs_before, 1.0))
             P -= S
-        uphill = dots(G, P) >= 0
+        uphill = objective.spread(objective.dots(G, P) >= 0)
         if uphill.any():
             P[:, uphill] = -S[:, uphill]
         G_before, gs_before = G, gs

@@ -5,22 +5,20 @@ score), the smooth problem is solved, and δ is lowered, each solution starting 
 Dual coordinate descent needs no factorisation, but converges slowly on features of very
 different size; this does not mind them.
 
-For examples in blocks (:func:`solve_blocks`) any number of them will do: their Hessians, of d² numbers, are
-added up.
+Of examples in blocks, any number of them, the Hessians of d² numbers are added up.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from marginout._design import one_blas_thread
-from marginout._objective import Array, Objective, dots
+from marginout._core.design import one_blas_thread
+from marginout._core.interfaces import Array, Monitor
+from marginout._core.objective import Objective, dots
 from marginout.solvers import dual
 from marginout.solvers._linesearch import ROUNDING, certify, minimize_line, starting_point
-from marginout.solvers._result import Monitor, Progress, Result
-from marginout.solvers.irls import cheapest_factor, ridge_solver, with_offset
+from marginout.solvers._progress import Progress, Result
+from marginout.solvers._systems import Cholesky, Woodbury, bordered_step
 
 #: Roundings of the kink, as fractions of the loss's scale; those below FINE only where `tol` asks.
 ROUNDINGS = 10.0 ** np.arange(0.0, -9.1, -0.5)
@@ -43,26 +41,37 @@ EPS = np.finfo(float).eps
 
 def suits(objective: Objective) -> bool:
     """Whether a few dozen factorisations are cheap."""
-    small, large = sorted((objective.design.n, objective.design.d))
-    return bool(objective.K * 60.0 * small * small * large <= AFFORDABLE)
+    traits = objective.traits
+    if not traits.noiseless or objective.coupled:
+        return False
+    if objective.rows is None:
+        return narrow(objective) and not objective.loss.kinked
+    small, large = sorted((traits.n, traits.d))
+    affordable = objective.P * 60.0 * small * small * large <= AFFORDABLE
+    return affordable and (objective.penalty.self_conjugate or not objective.loss.kinked)
+
+
+def narrow(objective: Objective) -> bool:
+    """Whether Hessians of examples in blocks are small enough to be made, and sent, some dozen times."""
+    return objective.traits.d <= (NARROW_KINKED if objective.loss.kinked else NARROW)
 
 
 def solve(
     objective: Objective, W: Array, b: Array, *, tol: float, max_iter: int, monitor: Monitor | None = None
 ) -> Result:
-    """Minimise all K problems, one after the other, from (W, b).
+    """Minimise all problems, one after the other, from (W, b); in blocks the loss must be smooth.
 
     BLAS keeps to one thread: with more, some of its releases round a factorisation differently from one
     call to the next, and on a busy machine its threads wait for one another.
     """
     progress = Progress(objective, tol, max_iter, monitor)
     with one_blas_thread():
-        return progress.solve(objective, W, b, _descend, size=1)
+        descend = _descend_blocks if objective.rows is None else _descend
+        return progress.solve(objective, W, b, descend, size=1)
 
 
 def _descend(objective: Objective, W: Array, b: Array, progress: Progress) -> None:
-    factor_step = cheapest_factor(objective)
-    nothing = np.zeros_like(W)
+    smaller = Cholesky if objective.traits.d <= objective.traits.n else Woodbury
     steps = 0
     for rounding in ROUNDINGS if objective.loss.kinked else [objective.rounding]:
         smooth = objective.rounded(rounding)
@@ -70,9 +79,10 @@ def _descend(objective: Objective, W: Array, b: Array, progress: Progress) -> No
         for step in range(progress.max_iter - steps):
             steps += 1
             before = point.value[0]
-            G, a = smooth.gradient(point), smooth.second_derivative(point)
-            dW, db = factor_step(smooth, point, G, a, nothing, nothing)
-            gain = -(dots(G, dW) + smooth.offset_gradient(point) * db)
+            (G, g), a = smooth.gradient(point), smooth.examples.second_derivatives(point.state[0])
+            D = smooth.penalty.curvature(point.W)
+            dW, db = smaller(smooth.examples.design, D, a, smooth.fit_intercept).step(G, g)
+            gain = -(dots(G, dW) + g * db)
             point = minimize_line(smooth.line(point, dW, db), LAST)
             if gain[0] <= (LAST if rounding < FINE else STAGE) * point.value[0]:
                 break
@@ -81,7 +91,7 @@ def _descend(objective: Objective, W: Array, b: Array, progress: Progress) -> No
                 break
         W, b = point.W, point.b
         if objective.loss.kinked:
-            point, gap = dual.certify(objective, W, -smooth.weights * point.dm)
+            point, gap = dual.certify(objective, W, -smooth.examples.slopes(point.state[0])[0])
         else:
             point, gap = certify(smooth, point)
         left = gap if objective.loss.kinked else np.minimum(gap, gain)
@@ -90,38 +100,24 @@ def _descend(objective: Objective, W: Array, b: Array, progress: Progress) -> No
     else:
         # Finer roundings are lost in the arithmetic's own; so is a gain too small to be seen in F or in the
         # losses. There is no more to gain than F.
-        unseen = ROUNDING * point.value[0] + EPS * objective.loss.scale * objective.weights.sum()
+        unseen = ROUNDING * point.value[0] + EPS * objective.loss.scale * objective.examples.weights.sum()
         if min(gain[0], point.value[0]) <= unseen:
             progress.exhaust()
     progress.record(steps, point, left)
     progress.keep(point, gap)
 
 
-def suits_blocks(objective: Any) -> bool:
-    """Whether Hessians are small enough to be made, and sent, some dozen times."""
-    return bool(objective.design.d <= (NARROW_KINKED if objective.loss.kinked else NARROW))
-
-
-def solve_blocks(
-    objective: Any, W: Array, b: Array, *, tol: float, max_iter: int, monitor: Monitor | None = None
-) -> Result:
-    """Minimise all K problems of examples in blocks, one after the other, from (W, b); the loss is smooth."""
-    progress = Progress(objective, tol, max_iter, monitor)
-    return progress.solve(objective, W, b, _descend_blocks, size=1)
-
-
-def _descend_blocks(objective: Any, W: Array, b: Array, progress: Progress) -> None:
+def _descend_blocks(objective: Objective, W: Array, b: Array, progress: Progress) -> None:
+    """Minimise one problem whose examples are in blocks; the loss is smooth."""
     point = starting_point(objective, W, b)
     for iteration in range(1, progress.max_iter + 1):
         H, g = objective.hessian(point)
-        solve, G = ridge_solver(np.ascontiguousarray(H[:-1, :-1])), np.ascontiguousarray(g[:-1])
-        if objective.fit_intercept:
-            dw, db = with_offset(solve, G[:, 0], H[:-1, -1], H[-1, -1], g[-1, 0])
-        else:
-            dw, db = -solve(G[:, 0]), 0.0
-        dW, gain = dw[:, None], -(G[:, 0] @ dw + g[-1] * db)
+        G = np.ascontiguousarray(g[:-1])
+        D = objective.penalty.curvature(point.W)[:, 0]
+        dW, db = bordered_step(H, D, g, objective.fit_intercept)
+        gain = -(dots(G, dW) + g[-1] * db)
         # The certificate itself: once Newton's steps are short, it costs one or two more of them.
-        left = np.minimum(0.5 * dots(G, G), gain / TINY)
+        left = np.minimum(objective.certificate(point, G), gain / TINY)
         more = progress.record(iteration, point, left)
         before, point = point, minimize_line(objective.line(point, dW, db), LAST)
         if not more:

@@ -4,7 +4,7 @@ With s_ng = w_g·m_ng, the part that group g has in example n's score,
 
     v_n = Σ_g κ_g s_ng²        ∂v_n/∂w_d = 2 κ_g s_ng m_nd        Var = Σ_g κ_g M_gᵀ diag(a) M_g
 
-and the rest is as in `_storage`. Still one pass over X, and no copy of it: a row's sums s fit into
+and the rest is as in `storage`. Still one pass over X, and no copy of it: a row's sums s fit into
 a line of one number per group.
 """
 
@@ -18,12 +18,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marginout._design._precondition import Blocks, Preconditioner, centred, centred_or_not
-from marginout._design._storage import BLOCK_ENTRIES, CsrDesign, DenseDesign, Design
+from marginout._core.design.preconditioners import Blocks, centred
+from marginout._core.design.storage import BLOCK_ENTRIES, CsrDesign, DenseDesign, Design
+from marginout._core.interfaces import Array
 from marginout._kernels import _groups
 from marginout.noise import Noise
-
-Array = NDArray[np.float64]
 
 #: Entries of X that every entry of the groups' blocks must be worth.
 BLOCK_WORTH = 8
@@ -47,6 +46,7 @@ class Grouping:
         self.groups = groups.astype(np.int32)
         self.sizes = np.bincount(groups)
         self.count = len(self.sizes)
+        self.entries = int(self.sizes @ self.sizes)
 
     @cached_property
     def order(self) -> NDArray[np.intp]:
@@ -81,10 +81,9 @@ class Grouping:
         Of features far from zero all rows are needed, and blocks are worth more: without them it may take
         a thousand iterations.
         """
-        entries = int(self.sizes @ self.sizes)
         if far:
-            return int(entries <= HEAVIEST)
-        if BLOCK_WORTH * entries > nnz:
+            return int(self.entries <= HEAVIEST)
+        if BLOCK_WORTH * self.entries > nnz:
             return 0
         return min(max(1, n // (SAMPLE * int(self.sizes.max()))), SPARSEST)
 
@@ -100,23 +99,15 @@ class Grouping:
         return apart, np.where(alone[:, None], variance, share * variance)
 
     def preconditioner(
-        self,
-        exact: Array,
-        grams: list[Array],
-        variances: Array,
-        centre: tuple[Array, Array] | None,
-        offset: bool,
-    ) -> Preconditioner:
-        """The groups' blocks of I + Mᵀdiag(a)M + Var, by (M∘M)ᵀa, (d, K), and grams of a sample of rows.
+        self, D: Array, diagonal: Array, grams: list[Array], centre: tuple[Array, Array] | None
+    ) -> Blocks:
+        """The groups' blocks of D + Mᵀdiag(a)M + Var, by the diagonal of the last two and a sample of rows.
 
-        `variances` are the κ of every group and problem, (G, K). A `centre`, μ and Σa, is taken out of M:
-        then the sample is all rows.
+        A `centre`, μ and Σa, is taken out of M: then the sample is all rows.
         """
         inverses = []
-        for (groups, own), block in zip(self.alike, grams, strict=True):
-            kappa = variances[groups][:, :, None]
-            block *= (1.0 + kappa)[..., None]
-            heavy = (1.0 + kappa) * exact[own].transpose(0, 2, 1)
+        for (_, own), block in zip(self.alike, grams, strict=True):
+            heavy, least = (x[own].transpose(0, 2, 1) for x in (diagonal, D))
             jitter = np.full(heavy.shape, JITTER)
             if centre is not None:
                 mean, total = centre[0][own].transpose(0, 2, 1), centre[1][:, None]
@@ -129,14 +120,13 @@ class Grouping:
             # How features go together is seen in a sample of the rows; how large they are, in all.
             seen = np.einsum("gkii->gki", block).copy()
             unit = 1.0 / np.sqrt(np.where(seen > 0, seen, 1.0))
-            part = np.sqrt(heavy / (1.0 + heavy)) * unit
+            part = np.sqrt(heavy / (least + heavy)) * unit
             block *= part[..., None] * part[..., None, :]
             # Scaled to a unit diagonal, features of any size can be inverted together.
             np.einsum("gkii->gki", block)[...] = 1.0 + jitter
-            size = 1.0 / np.sqrt(1.0 + heavy)
+            size = 1.0 / np.sqrt(least + heavy)
             inverses.append(size[..., None] * np.linalg.inv(block) * size[..., None, :])
-        blocks = Blocks([own for _, own in self.alike], inverses)
-        return blocks if centre is None else centred_or_not(blocks, centre, offset)
+        return Blocks([own for _, own in self.alike], inverses)
 
 
 class GroupSums(Grouping):
@@ -209,8 +199,6 @@ class GroupSums(Grouping):
 class GroupDesign(Design):
     """What group designs share: the coefficient of every group, and how the variance enters a matrix."""
 
-    diagonal_variance = False
-
     def __init__(self, X: Any, noise: Noise) -> None:
         super().__init__(X, noise)
         assert self.groups is not None
@@ -218,18 +206,16 @@ class GroupDesign(Design):
         self.group_kappa = np.zeros(self.sums.count)
         self.group_kappa[self.groups] = self.coefficient
 
-    def preconditioner(self, a: Array, offset: bool, factors: Array | float = 1.0) -> Preconditioner:
-        far = self.far(factors)
-        step = self.sums.step(self.n, self.nnz, far)
-        if not step:
-            return super().preconditioner(a, offset, factors)
-        exact, _ = self.diagonal(a)
-        variances = self.group_kappa[:, None] * np.broadcast_to(factors, a.shape[1])
-        grams = self.group_grams(a, step)
-        return self.sums.preconditioner(exact, grams, variances, self.centre(a) if far else None, offset)
+    @property
+    def grouping(self) -> Grouping:
+        return self.sums
 
-    def _centred(self, squares: Array, variance: Array, mean: Array, total: Array) -> tuple[Array, Array]:
-        return self.sums.centred(squares, variance, mean, total)
+    def group_grams(self, a: Array, step: int) -> list[Array]:
+        variances = self.group_kappa[:, None] * np.broadcast_to(self.factors, a.shape[1])
+        grams = self._group_grams(a, step)
+        for (groups, _), gram in zip(self.sums.alike, grams, strict=True):
+            gram *= (1.0 + variances[groups])[:, :, None, None]
+        return grams
 
     def kernel(self, weights: Array) -> Array:
         raise ValueError(
@@ -238,7 +224,7 @@ class GroupDesign(Design):
         )
 
     @abstractmethod
-    def group_grams(self, a: Array, step: int) -> list[Array]:
+    def _group_grams(self, a: Array, step: int) -> list[Array]:
         """M_gᵀdiag(a_k)M_g of all groups of a size, each (count, K, size, size), over every step-th row."""
 
     def _add_variance(self, gram: Array, a: Array) -> Array:
@@ -269,7 +255,7 @@ class GroupCsrDesign(GroupDesign, CsrDesign):
         _groups.csr_pullback(*self._csr, self.sums.groups, U, dm, dv, parts, room, len(parts))
         return self._sum(parts)
 
-    def group_grams(self, a: Array, step: int) -> list[Array]:
+    def _group_grams(self, a: Array, step: int) -> list[Array]:
         sizes = np.array([len(own) for own in self.sums.members], dtype=np.int32)
         ends = np.cumsum(sizes.astype(np.int64) ** 2)
         rank = np.empty(self.d, dtype=np.int32)
@@ -331,7 +317,7 @@ class GroupDenseDesign(GroupDesign, DenseDesign):
         assert total is not None
         return total
 
-    def group_grams(self, a: Array, step: int) -> list[Array]:
+    def _group_grams(self, a: Array, step: int) -> list[Array]:
         X, a = self.X[::step], a[::step]
         grams = []
         for _, own in self.sums.alike:

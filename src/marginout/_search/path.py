@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from marginout._grid import RATES, check_Cs, check_noises, pose
-from marginout._objective import Array
-from marginout._validation import check_sample_weight
-from marginout._walk import Part, walk
-from marginout.estimators._base import DropoutLinearModel
+from marginout._core.interfaces import Array
+from marginout._core.validation import check_sample_weight
+from marginout._models.linear import DropoutLinearModel
+from marginout._search.chains import Part, walk
+from marginout._search.problem import RATES, check_Cs, check_noises, pose
 
 __all__ = ["Path", "path"]
 
@@ -100,10 +100,10 @@ def path(
             f"estimator={estimator!r} must be a DropoutSVC, a DropoutSVR or a DropoutLogisticRegression."
         )
     model = clone(estimator)  # the estimator itself is not touched
-    X, y = model._validated(X, y)
+    X, y = model._validated_for_fit(X, y)
     names = getattr(model, "feature_names_in_", None)
     weights = check_sample_weight(sample_weight, X)
-    problem, classes, centre = pose(estimator, X, y, weights, [np.arange(len(y))])
+    problem = pose(estimator, X, y, weights, [np.arange(len(y))])
     noises, models = check_noises(noises, X, names)
     Cs = check_Cs(Cs, problem)
     shape = len(Cs), len(noises)
@@ -114,9 +114,9 @@ def path(
     def keep(parts: list[Part], _: tuple[Array, Array]) -> None:
         for part in parts:
             cell = part.C, part.noise
-            coefs[cell], intercepts[cell] = part.W.T, part.b + centre
+            coefs[cell], intercepts[cell] = part.W.T, problem.targets.intercept(part.b)
             objectives[cell], gaps[cell] = part.value.sum(), part.gap.sum()
             converged[cell] = part.converged
 
     walk(problem, Cs, models, keep, n_jobs)
-    return Path(Cs, noises, coefs, intercepts, objectives, gaps, converged, classes)
+    return Path(Cs, noises, coefs, intercepts, objectives, gaps, converged, problem.targets.classes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterable
 from contextlib import suppress
 from numbers import Integral, Real
@@ -18,6 +20,8 @@ Array = NDArray[np.float64]
 
 #: Largest magnitude of a feature or target: its square, summed, must stay a number.
 LARGEST = 1e100
+#: Modules whose lines no warning points at.
+OURS = "marginout", "sklearn", "joblib"
 #: Largest sum of example weights.
 HEAVIEST = 1e250
 
@@ -87,6 +91,14 @@ def check_solution(C: Any, noise: Any, **values: Any) -> None:
                 f"and noise={noise!r}. Scale the features (and targets), for instance with "
                 "sklearn.preprocessing.MaxAbsScaler, lower C, or lower the noise."
             )
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Warn at the line of the first caller outside of this library and of scikit-learn."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(OURS):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
 
 
 def check_size(name: str, low: float, high: float) -> None:

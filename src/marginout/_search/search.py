@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from abc import abstractmethod
 from dataclasses import dataclass
 from threading import Lock
@@ -19,12 +18,13 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length
 
-from marginout._design import linear_scores
-from marginout._grid import Problem, check_Cs, check_noises, pose
-from marginout._validation import check_count, check_flag, check_option, check_sample_weight
-from marginout._walk import Part, walk
-from marginout.estimators._base import FITTED, DropoutLinearModel
-from marginout.estimators._callbacks import FRAMES, FitTask, with_callbacks
+from marginout._core.callbacks import FitTask, with_callbacks
+from marginout._core.design import linear_scores
+from marginout._core.fit import FITTED
+from marginout._core.validation import check_count, check_flag, check_option, check_sample_weight, warn_user
+from marginout._models.linear import DropoutLinearModel
+from marginout._search.chains import Part, walk
+from marginout._search.problem import Problem, check_Cs, check_noises, pose
 from marginout.noise import Noise, resolve
 
 Array = NDArray[np.float64]
@@ -53,19 +53,11 @@ class Outcome:
 
 
 class Search(DropoutLinearModel):
-    """The search that the three estimators share."""
+    """The search that the three estimators share; it has an estimator for every cell, and is none of them."""
 
     @abstractmethod
     def _model(self, C: float, noise: Any) -> Any:
         """The estimator of one cell."""
-
-    @property
-    def partial_fit(self) -> Any:
-        """Nothing that a search has: folds need all examples."""
-        raise AttributeError(
-            f"{type(self).__name__} has no partial_fit: choose C and the noise on a first part of the stream "
-            "with fit, and give them to the estimator without a search."
-        )
 
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
@@ -103,13 +95,13 @@ class Search(DropoutLinearModel):
             folds = self._folds(X, y, groups)
             model = self._model(1.0, noises[0])
             loose = LOOSE if X.size > FEW else 1.0
-            problem, classes, centre = pose(model, X, y, weights, [train for train, _ in folds], loose)
+            problem = pose(model, X, y, weights, [train for train, _ in folds], loose)
             Cs = check_Cs(self.Cs, problem)
-            score = Scorer(self.scoring, model, problem, X, y, sample_weight, folds, classes, centre, models)
+            score = Scorer(self.scoring, model, problem, X, y, sample_weight, folds, models)
             task = FitTask(self, len(folds) * len(Cs) * len(noises), X, y)
             outcome = _search(problem, Cs, models, score, self.n_jobs, verbose, task)
-            if classes is not None:
-                self.classes_ = classes
+            if problem.targets.classes is not None:
+                self.classes_ = problem.targets.classes
             self._choose(outcome, Cs, noises, strengths)
             if refit:
                 # X has lost its names: a noise that speaks of them must know them by now.
@@ -156,23 +148,20 @@ class Search(DropoutLinearModel):
 
     def _warn(self, outcome: Outcome, strengths: Array) -> None:
         """Say where the grid was too small, or fits were cut short, and what helps."""
-        level = 2 + FRAMES
         if outcome.late.any():
-            warnings.warn(
+            warn_user(
                 f"{outcome.late.sum()} of {outcome.late.size} fits of the search stopped at "
                 f"max_iter={self.max_iter}. Scale the features, raise max_iter, or leave out the largest Cs.",
                 ConvergenceWarning,
-                stacklevel=level + 1,
             )
         means, (i, j) = outcome.scores.mean(axis=0), self._best
         last = len(self.Cs_) - 1
         if last and i in (0, last) and means[i, j] > means[1 if i == 0 else last - 1, j]:
             side, more = ("smallest", "smaller") if i == 0 else ("largest", "larger")
-            warnings.warn(
+            warn_user(
                 f"The best C={self.Cs_[i]:.3g} is the {side} of the grid: a {more} one may do better. "
                 f"Extend Cs that way, for instance by {self.Cs_[i] * (0.1 if i == 0 else 10):.3g}.",
                 GridEdgeWarning,
-                stacklevel=level + 1,
             )
         order = np.argsort(strengths, kind="stable")
         place = int(np.flatnonzero(order == j)[0])
@@ -180,11 +169,10 @@ class Search(DropoutLinearModel):
             neighbour = order[1 if place == 0 else place - 1]
             if means[i, j] > means[i, neighbour]:
                 side, more = ("lightest", "lighter") if place == 0 else ("heaviest", "heavier")
-                warnings.warn(
+                warn_user(
                     f"The best noise {self.noises_[j]!r} is the {side} of the grid: a {more} one may do "
                     "better. Extend noises that way.",
                     GridEdgeWarning,
-                    stacklevel=level + 1,
                 )
 
     def _noise(self) -> Noise:
@@ -289,8 +277,6 @@ class Scorer:
         y: Any,
         sample_weight: Any,
         folds: list[tuple[Rows, Rows]],
-        classes: NDArray[Any] | None,
-        centre: float,
         models: list[Noise],
     ) -> None:
         self._models = models
@@ -298,7 +284,7 @@ class Scorer:
         self._model, self._problem, self._X, self._y = model, problem, X, y
         self._weights = None if sample_weight is None else check_sample_weight(sample_weight, X)
         self._tests = [test for _, test in folds]
-        self._classes, self._centre = classes, centre
+        self._classes = problem.targets.classes
         self._weighted = self._weights is not None
 
     def __call__(self, parts: list[Part], W: Array, b: Array) -> list[float]:
@@ -306,7 +292,7 @@ class Scorer:
             return [self._custom(part) for part in parts]
         # The noises of a batch are of one kind, and agree on what is missing.
         X = self._problem.deleted(self._models[parts[0].noise])
-        scores = linear_scores(X, W) + (b + self._centre)
+        scores = linear_scores(X, W) + self._problem.targets.intercept(b)
         edges = np.cumsum([0] + [len(part.b) for part in parts])
         return [
             self._default(part, scores[self._tests[part.training], low:high])
@@ -332,7 +318,7 @@ class Scorer:
         """A scorer's verdict on a model made of the solution."""
         test = self._tests[part.training]
         model = self._model.__class__(**{**self._model.get_params(), "noise": self._models[part.noise]})
-        coef, intercept = part.W.T.copy(), part.b + self._centre
+        coef, intercept = part.W.T.copy(), self._problem.targets.intercept(part.b)
         if self._classes is None:
             model.coef_, model.intercept_ = coef[0], intercept
         else:

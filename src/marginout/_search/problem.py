@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone, is_classifier
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.base import clone
 
-from marginout._design import make_design
-from marginout._missing import delete_missing, has_missing
-from marginout._objective import Array
-from marginout._validation import check_count, check_features, check_flag, check_real
-from marginout.estimators._base import TOL_UNIT, check_targets, encode
+from marginout._core.design import make_design
+from marginout._core.fit import TOL_UNIT
+from marginout._core.interfaces import Array, Penalty
+from marginout._core.missing import delete_missing, has_missing
+from marginout._core.targets import Targets
+from marginout._core.validation import check_count, check_features, check_flag, check_real
 from marginout.losses import Loss
 from marginout.noise import Noise, resolve
 
@@ -41,8 +41,10 @@ class Problem:
 
     X: Any
     Y: Array
+    targets: Targets
     trainings: Sequence[Training]
     loss: Loss
+    penalty: Penalty
     fit_intercept: bool
     solver: str
     tol: float
@@ -70,54 +72,61 @@ def pose(
     weights: Array,
     rows: Sequence[NDArray[np.intp]],
     loose: float | None = None,
-) -> tuple[Problem, NDArray[Any] | None, float]:
-    """The problem of an estimator on validated data, its classes, and what its offsets are counted from.
+) -> Problem:
+    """The problem of an estimator on validated data.
 
     `rows` holds the training rows of every training set; none of them is copied. X is stored as a
     design stores it, once for all noises. A `loose` search stops so many times farther from the
     optimum than a fit, and does without certificates.
     """
     X = make_design(X, resolve(0.0)).X
-    classes, centre = None, 0.0
     estimator = clone(estimator)
-    check_flag("fit_intercept", estimator.fit_intercept)
-    if is_classifier(estimator):
-        check_classification_targets(y)
-        classes, labels, Y = encode(y, weights)
-    else:
-        y = check_targets(y)
-        centre = float(np.median(y)) if estimator.fit_intercept else 0.0
-        Y = (y - centre)[:, None]
+    fit_intercept = check_flag("fit_intercept", estimator.fit_intercept)
+    y, seen = estimator._look(y, weights)
+    targets = estimator._targets(seen, fit_intercept)
+    Y, _ = targets.encode(y, weights)
     trainings = []
     for kept in rows:
         own = np.zeros_like(weights)
         own[kept] = weights[kept]
         if not own.any():
             raise ValueError("sample_weight is zero for every example of a training set: weigh some of them.")
-        if classes is None:
+        if targets.classes is None:
             trainings.append(Training(np.arange(1), own[:, None]))
-            continue
-        present = np.bincount(labels, own, len(classes)) > 0
-        if np.count_nonzero(present) < 2:
-            raise ValueError(
-                f"A training set of cv holds one class only ({classes[present].tolist()[0]!r}): use a "
-                "splitter that keeps all classes in every fold, such as StratifiedKFold, or fewer folds."
-            )
-        columns = np.flatnonzero(present) if len(classes) > 2 else np.arange(1)
-        trainings.append(Training(columns, _weigh(estimator, classes, labels, Y, own, columns)))
+        else:
+            trainings.append(_classes_of(estimator, targets.classes, y, own))
     tol = (loose or 1.0) * TOL_UNIT * check_real("tol", estimator.tol, above=0)
     max_iter = check_count("max_iter", estimator.max_iter, 1)
-    loss = estimator._loss(Y)
-    problem = Problem(
-        X, Y, trainings, loss, estimator.fit_intercept, estimator.solver, tol, max_iter, loose is None
+    return Problem(
+        X,
+        Y,
+        targets,
+        trainings,
+        estimator._loss(targets.width),
+        estimator._penalty(),
+        fit_intercept,
+        estimator._checked_solver(),
+        tol,
+        max_iter,
+        loose is None,
     )
-    return problem, classes, centre
 
 
-def _weigh(estimator: Any, classes: Any, labels: Any, Y: Array, own: Array, columns: Any) -> Array:
-    """Example times class weights for some of the one-vs-rest problems."""
-    weights: Array = estimator._class_weights(classes, labels, Y, own)
-    return weights if weights.shape[1] == 1 else np.ascontiguousarray(weights[:, columns])
+def _classes_of(estimator: Any, classes: NDArray[Any], y: NDArray[Any], own: Array) -> Training:
+    """A training set of the classes that it holds, with class weights of its own."""
+    labels = np.searchsorted(classes, y)
+    counts = np.bincount(labels, own, len(classes))
+    present = counts > 0
+    if np.count_nonzero(present) < 2:
+        raise ValueError(
+            f"A training set of cv holds one class only ({classes[present].tolist()[0]!r}): use a "
+            "splitter that keeps all classes in every fold, such as StratifiedKFold, or fewer folds."
+        )
+    columns = np.flatnonzero(present) if len(classes) > 2 else np.arange(1)
+    table = estimator._class_table(classes, counts)
+    if table.shape[1] > 1:
+        table = table[:, columns]
+    return Training(columns, own[:, None] * table[labels])
 
 
 def check_noises(noises: Any, X: Any, names: Any = None) -> tuple[list[Any], list[Noise]]:

@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from marginout._objective import Array
+from marginout._core.interfaces import Array, Monitor
+from marginout._core.objective import Objective
 from marginout.solvers import lbfgs, newton
-from marginout.solvers._result import Monitor, Result
+from marginout.solvers._progress import Result
 
 #: Roundings, as fractions of the loss's scale.
 ROUNDINGS = 10.0 ** -np.arange(1.0, 9.1, 0.5)
@@ -31,13 +32,18 @@ STAGE = 0.1
 CERTAIN = 10.0
 
 
+def suits(objective: Objective) -> bool:
+    """Whether the loss has kinks that no noise smooths."""
+    return objective.traits.noiseless and objective.loss.kinked
+
+
 def solve(
-    objective: Any, W: Array, b: Array, *, tol: float, max_iter: int, monitor: Monitor | None = None
+    objective: Objective, W: Array, b: Array, *, tol: float, max_iter: int, monitor: Monitor | None = None
 ) -> Result:
     """Minimise all K problems from (W, b)."""
-    total = objective.total_weight()
-    narrow = newton.suits_blocks(objective)
-    inner = newton.solve_blocks if narrow else lbfgs.solve
+    total = objective.total(objective.total_weight())
+    narrow = newton.narrow(objective) and objective.rows is None and not objective.coupled
+    inner = newton.solve if narrow else lbfgs.solve
     stopped = False
 
     def watch(*seen: Any) -> bool:

@@ -15,8 +15,7 @@ import numpy as np
 from joblib import delayed
 from numpy.typing import NDArray
 
-from marginout._objective import Array
-from marginout._sum import Handles, Task
+from marginout._core.interfaces import Handles
 
 #: Arrays in a file begin at multiples of so many bytes.
 ALIGNED = 64
@@ -24,12 +23,21 @@ ALIGNED = 64
 FULL = errno.ENOSPC, errno.EDQUOT, errno.EFBIG
 
 
-def add_up(parts: Iterable[Array]) -> Array:
-    """The sum of some arrays, in their order."""
-    first, *others = parts
-    total = np.array(first)
-    for part in others:
-        total += part
+#: A function of a shard, its states and other arguments: arrays to be added up, or a state.
+Task = Callable[..., Any]
+
+
+def add_up(parts: Iterable[Any]) -> Any:
+    """The sum of some arrays, or of some tuples of arrays, in their order."""
+    total: Any = None
+    for part in parts:
+        if total is None:
+            total = tuple(map(np.array, part)) if isinstance(part, tuple) else np.array(part)
+        elif isinstance(part, tuple):
+            for whole, more in zip(total, part, strict=True):
+                whole += more
+        else:
+            total += part
     return total
 
 
@@ -39,7 +47,7 @@ class Serial:
     def map(self, task: Task, handles: Sequence[Handles], *args: Any) -> Handles:
         return list(self._run(task, handles, args))
 
-    def sum(self, task: Task, handles: Sequence[Handles], *args: Any) -> Array:
+    def sum(self, task: Task, handles: Sequence[Handles], *args: Any) -> Any:
         return add_up(self._run(task, handles, args))
 
     def _run(self, task: Task, handles: Sequence[Handles], args: tuple[Any, ...]) -> Iterator[Any]:
@@ -118,13 +126,6 @@ class OnDisk(Serial):
                 "blocks, which take the size of the data and about ten numbers per example and class. Name "
                 "one that has, by scratch=... or the environment's TMPDIR, or fit to fewer examples",
             ) from error
-
-    def sum(self, task: Task, handles: Sequence[Handles], *args: Any) -> Array:
-        total: Array | None = None
-        for part in self._run(task, handles, args):
-            total = part if total is None else np.add(total, part, out=total)
-        assert total is not None
-        return total
 
     def _run(self, task: Task, handles: Sequence[Handles], args: tuple[Any, ...]) -> Iterator[Any]:
         return (task(*(handle.load() for handle in own), *args) for own in zip(*handles, strict=True))

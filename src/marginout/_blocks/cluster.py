@@ -17,9 +17,8 @@ from dask.highlevelgraph import HighLevelGraph
 from distributed import KilledWorker, wait
 from distributed.client import ClosedClientError
 
-from marginout._executors import add_up
-from marginout._objective import Array
-from marginout._sum import Handles, Task
+from marginout._blocks.executors import Task, add_up
+from marginout._core.interfaces import Array, Handles
 
 #: Partial sums that one task adds up.
 FAN_IN = 8
@@ -47,7 +46,7 @@ class Cluster:
         sent = [self._carried(arg) for arg in args]
         return self.submit(task, *handles, *([arg] * len(self.numbers) for arg in sent))
 
-    def sum(self, task: Task, handles: Sequence[Handles], *args: Any) -> Array:
+    def sum(self, task: Task, handles: Sequence[Handles], *args: Any) -> Any:
         parts = self.map(task, handles, *args)
         while len(parts) > FAN_IN:
             groups = [list(parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]

@@ -8,9 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marginout._design._groups import GroupCsrDesign, GroupDenseDesign, GroupDesign, Grouping, GroupSums
-from marginout._design._precondition import Diagonal, Preconditioner
-from marginout._design._storage import (
+from marginout._core.design.groups import GroupCsrDesign, GroupDenseDesign, GroupDesign, Grouping, GroupSums
+from marginout._core.design.storage import (
     BLOCK_ENTRIES,
     SERIAL_WORK,
     CsrDesign,
@@ -27,13 +26,11 @@ __all__ = [
     "CsrDesign",
     "DenseDesign",
     "Design",
-    "Diagonal",
     "GroupCsrDesign",
     "GroupDenseDesign",
     "GroupDesign",
     "GroupSums",
     "Grouping",
-    "Preconditioner",
     "design_of",
     "linear_scores",
     "make_design",

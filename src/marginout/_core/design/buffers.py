@@ -11,12 +11,11 @@ from collections import deque
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from marginout._core.interfaces import Array
 
 
-class Spare:
+class BufferPool:
     """Arrays of one shape side by side; the memory comes back by itself when the last of them is dropped.
 
     Nobody else has it in between, in whatever thread. One lot of every size is kept, those of the last shape;
@@ -26,8 +25,8 @@ class Spare:
     def __init__(self) -> None:
         self._lots: dict[int, deque[Array]] = {}
 
-    def __reduce__(self) -> tuple[type[Spare], tuple[()]]:
-        return Spare, ()
+    def __reduce__(self) -> tuple[type[BufferPool], tuple[()]]:
+        return BufferPool, ()
 
     def empty(self, count: int, shape: tuple[int, ...]) -> tuple[Array, ...]:
         """Arrays with anything in them."""

@@ -9,7 +9,7 @@ means M = X·diag(scale) and variances V = coefficient·M**power of the corrupte
     gram(a)               Mᵀdiag(a)M + diag(Vᵀa)            d×d, one problem
     kernel(scale)         M diag(scale) Mᵀ                  n×n, one problem
 
-`_groups` answers them for features that are corrupted together, whose V is not diagonal.
+`groups` answers them for features that are corrupted together, whose V is not diagonal.
 
 V is never stored, sparse X is never made dense, float32 data stay float32, and every
 sum is taken in float64. Additive noise (power 0) has the same variance in every row and
@@ -18,24 +18,22 @@ is added in O(d), outside of the pass over X.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from marginout._design._precondition import Diagonal, Preconditioner, centred, centred_or_not
-from marginout._design._spare import Spare
-from marginout._kernels import _passes
+from marginout._core import interfaces
+from marginout._core.design.buffers import BufferPool
+from marginout._core.interfaces import Array, Columns
+from marginout._kernels import _dual, _passes
 from marginout.noise import Noise
-
-Array = NDArray[np.float64]
 
 #: Multiplications below which a second thread costs more than it brings.
 SERIAL_WORK = 200_000
@@ -63,13 +61,8 @@ def worker_threads(work: int) -> int:
     return int(_passes.max_threads()) if work > SERIAL_WORK else 1
 
 
-class Design(ABC):
+class Design(interfaces.Design):
     """X together with the moments of its corruption."""
-
-    #: How many problems are best solved together.
-    batch = 2**31
-    #: Whether features are corrupted independently, so that the variance is diag(Vᵀa).
-    diagonal_variance = True
 
     def __init__(self, X: Any, noise: Noise) -> None:
         self.X = X
@@ -77,38 +70,45 @@ class Design(ABC):
         self.nnz = X.nnz if sp.issparse(X) else self.n * self.d
         self.scale, self.coefficient, self.power, self.groups = noise.moments(self.d)
         self.noiseless = not self.coefficient.any()
+        #: One factor on V for every output, (K,), or 1 for all.
+        self.factors: Array | float = 1.0
         self._serial = False
-        self._spare: Spare | None = None
+        self._pool: BufferPool | None = None
         self._shrinks = bool(np.any(self.scale != 1.0))
         # The coefficient as a pass sees it: additive noise is none of its business.
         self._kappa = self.coefficient if self.power else np.zeros(self.d)
 
-    def serial(self) -> Design:
+    def with_factors(self, factors: Array) -> Self:
+        """The same design for outputs that each have a noise of their own: V times a factor."""
+        design = copy(self)
+        design.factors = factors
+        return design
+
+    def select(self, columns: Columns) -> Self:
+        """The same design for some of the outputs."""
+        return self if np.isscalar(self.factors) else self.with_factors(np.asarray(self.factors)[columns])
+
+    def serial(self) -> Self:
         """The same design for a caller that has threads of its own."""
         design = copy(self)
         design._serial = True
         return design
 
-    def reusing(self) -> Design:
-        """The same design, which keeps the memory of a few scores that are dropped, for the next."""
+    def reusing(self) -> Self:
+        """The same design with a pool of buffers for scores."""
         design = copy(self)
-        design._spare = Spare()
+        design._pool = BufferPool()
         return design
 
     def scores(self, count: int, K: int) -> tuple[Array, ...]:
         """Some arrays with a number for every example and problem, (n, K) each, to be filled."""
-        if self._spare is not None:
-            return self._spare.empty(count, (self.n, K))
+        if self._pool is not None:
+            return self._pool.empty(count, (self.n, K))
         return tuple(np.empty((self.n, K)) for _ in range(count))
 
     def threads(self, work: int) -> int:
         """How many threads some multiplications are worth, within the limits in force."""
         return 1 if self._serial else worker_threads(work)
-
-    def moments(self, W: Array) -> tuple[Array, Array]:
-        """Mean M W and variance V (W∘W) of the scores, each (n, K)."""
-        mean, _, variance = self.line(W, W)
-        return mean, variance
 
     def apply(self, P: Array) -> Array:
         """M P alone, (n, K)."""
@@ -120,10 +120,15 @@ class Design(ABC):
         if self.power == 0:
             vwp += np.einsum("d,dk,dk->k", self.coefficient, W, P)
             vpp += np.einsum("d,dk,dk->k", self.coefficient, P, P)
+        if not np.isscalar(self.factors):
+            vwp *= self.factors
+            vpp *= self.factors
         return xp, vwp, vpp
 
     def pullback(self, W: Array, dm: Array, dv: Array) -> Array:
         """Mᵀdm + 2 W∘(Vᵀdv), (d, K): the adjoint of :meth:`moments` at W."""
+        if not np.isscalar(self.factors):
+            dv = self.factors * dv
         G = self._scaled(self._pullback(self._scaled(W), dm, dv))
         if self.power == 0:
             G += 2 * self.coefficient[:, None] * W * dv.sum(axis=0)
@@ -133,47 +138,24 @@ class Design(ABC):
         """(M∘M)ᵀa and Vᵀa, each (d, K)."""
         squares = self._squares(a) * (self.scale**2)[:, None]
         if self.power == 2:
-            return squares, self.coefficient[:, None] * squares
-        if self.power == 1:
+            variance = self.coefficient[:, None] * squares
+        elif self.power == 1:
             zero = np.zeros((self.d, a.shape[1]))
-            return squares, self.coefficient[:, None] * self._pullback(zero, a, np.zeros_like(a))
-        return squares, self.coefficient[:, None] * a.sum(axis=0)
+            variance = self.coefficient[:, None] * self._pullback(zero, a, np.zeros_like(a))
+        else:
+            variance = self.coefficient[:, None] * a.sum(axis=0)
+        return squares, self.factors * variance
 
-    def preconditioner(self, a: Array, offset: bool, factors: Array | float = 1.0) -> Preconditioner:
-        """About I + Mᵀdiag(a)M + Var for each of K problems, whose variances come times a factor.
-
-        An `offset` takes the features' mean out of M, where it is large.
-        """
-        D, centre = self.spread(a, factors)
-        return Diagonal(D) if centre is None else centred_or_not(Diagonal(D), centre, offset)
-
-    def spread(self, a: Array, factors: Array | float = 1.0) -> tuple[Array, tuple[Array, Array] | None]:
-        """The diagonal of the same; of features far from zero without their centre, μ and Σa."""
-        squares, variance = self.diagonal(a)
-        centre = self.centre(a) if self.far(factors) else None
-        if centre is not None:
-            squares, variance = self._centred(squares, variance, *centre)
-        return 1.0 + squares + factors * variance, centre
-
-    def _centred(self, squares: Array, variance: Array, mean: Array, total: Array) -> tuple[Array, Array]:
-        """What the diagonal of the means and of the noise is once the features' mean is taken out."""
-        return centred(squares, mean, total), variance
-
-    def centre(self, a: Array) -> tuple[Array, Array]:
-        """The features' mean Mᵀa/Σa, (d, K), and Σa, (K,): one pass."""
-        total = a.sum(axis=0)
-        U = self.pullback(np.zeros((self.d, a.shape[1])), a, np.zeros_like(a))
-        return U / np.where(total > 0, total, 1.0), total
-
-    def far(self, factors: Array | float = 1.0) -> bool:
-        """Whether any feature lies far from zero, by a sample of rows; variances come times a factor.
+    def far(self) -> bool:
+        """Whether any feature lies far from zero, by a sample of rows.
 
         Noise of variance c·x² with c >= 1/FAR rules it out, as E x² >= mean².
         """
-        if self.power == 2 and FAR * np.min(factors) * self.coefficient.min() >= 1:
+        factor = np.min(self.factors)
+        if self.power == 2 and FAR * factor * self.coefficient.min() >= 1:
             return False
         mean, square, noise = self._sample
-        return bool(np.any(mean * mean > FAR * (square - mean * mean + np.min(factors) * noise)))
+        return bool(np.any(mean * mean > FAR * (square - mean * mean + factor * noise)))
 
     @cached_property
     def _sample(self) -> tuple[Array, Array, Array]:
@@ -196,18 +178,6 @@ class Design(ABC):
     @abstractmethod
     def rows(self) -> tuple[Any, ...]:
         """X as the row-wise kernels take it: (data, indices, indptr) or (X,)."""
-
-    @abstractmethod
-    def row_norms(self) -> Array:
-        """‖x_n‖² of every row of X, (n,)."""
-
-    @abstractmethod
-    def gram(self, a: Array) -> Array:
-        """Mᵀdiag(a)M + diag(Vᵀa), (d, d), for one vector a of n weights."""
-
-    @abstractmethod
-    def kernel(self, weights: Array) -> Array:
-        """M diag(weights) Mᵀ, (n, n)."""
 
     @abstractmethod
     def _line(self, W: Array, P: Array) -> tuple[Array, Array, Array]: ...
@@ -267,6 +237,15 @@ class CsrDesign(Design):
     @property
     def rows(self) -> tuple[Any, ...]:
         return self._csr
+
+    def sweep(self, *state: Any) -> Any:
+        return _dual.csr_sweep(*self._csr, *state)
+
+    def uniform_rows(self) -> tuple[Any, ...] | None:
+        packed = self._csr[1].dtype == np.int32 and not self._shrinks
+        if not packed or self.power != 2 or not self._uniform or self.grouping is not None:
+            return None
+        return *self._csr, self.coefficient[0] * np.atleast_1d(self.factors)
 
     def row_norms(self) -> Array:
         ones = np.ones((self.d, 1))
@@ -338,6 +317,9 @@ class DenseDesign(Design):
     @property
     def rows(self) -> tuple[Any, ...]:
         return (self.X,)
+
+    def sweep(self, *state: Any) -> Any:
+        return _dual.dense_sweep(self.X, *state)
 
     def row_norms(self) -> Array:
         out = np.empty(self.n)

@@ -24,15 +24,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
-from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from marginout._design import Design, Preconditioner, make_design
-from marginout._grid import Problem
-from marginout._objective import Array, Objective
-from marginout._validation import check_solution
+from marginout._core.design import Design, make_design
+from marginout._core.interfaces import Array, Solver
+from marginout._core.objective import Objective, Shard
+from marginout._core.validation import check_solution
+from marginout._search.problem import Problem
 from marginout.noise import Noise
-from marginout.solvers import Result, Solver, choose, dual, lanes, ncg, newton
+from marginout.solvers import Result, choose, dual, ncg, newton, single_precision
 from marginout.solvers._linesearch import starting_point
 
 #: Problems that are started at once.
@@ -61,62 +61,6 @@ class Part(NamedTuple):
     converged: bool
     n_iter: int
     seconds: float
-
-
-class SharedDesign:
-    """A design whose problems have each a noise of their own: variances of a base times a factor each."""
-
-    def __init__(self, base: Design, factors: Array) -> None:
-        self.base, self.factors = base, factors
-        self.n, self.d, self.nnz, self.noiseless = base.n, base.d, base.nnz, base.noiseless
-        self.batch, self.threads, self.scores = base.batch, base.threads, base.scores
-
-    def serial(self) -> SharedDesign:
-        return SharedDesign(self.base.serial(), self.factors)
-
-    def select(self, columns: NDArray[np.intp]) -> SharedDesign:
-        return SharedDesign(self.base, self.factors[columns])
-
-    def moments(self, W: Array) -> tuple[Array, Array]:
-        mean, variance = self.base.moments(W)
-        variance *= self.factors
-        return mean, variance
-
-    def apply(self, P: Array) -> Array:
-        return self.base.apply(P)
-
-    def line(self, W: Array, P: Array) -> tuple[Array, Array, Array]:
-        mean, cross, square = self.base.line(W, P)
-        cross *= self.factors
-        square *= self.factors
-        return mean, cross, square
-
-    def pullback(self, W: Array, dm: Array, dv: Array) -> Array:
-        return self.base.pullback(W, dm, self.factors * dv)
-
-    def diagonal(self, a: Array) -> tuple[Array, Array]:
-        squares, variance = self.base.diagonal(a)
-        return squares, self.factors * variance
-
-    def preconditioner(self, a: Array, offset: bool) -> Preconditioner:
-        return self.base.preconditioner(a, offset, self.factors)
-
-    def spread(self, a: Array) -> tuple[Array, tuple[Array, Array] | None]:
-        return self.base.spread(a, self.factors)
-
-    def far(self) -> bool:
-        return self.base.far(self.factors)
-
-
-class SharedObjective(Objective):
-    """F for problems that share X, each with a noise of its own."""
-
-    design: Any
-
-    def select(self, columns: NDArray[np.intp], design: Any = None) -> SharedObjective:
-        few = super().select(columns)
-        design = (design or self.design).select(columns)
-        return SharedObjective(design, few.loss, few.Y, few.weights, few.fit_intercept, few.rounding)
 
 
 class Chain(NamedTuple):
@@ -219,17 +163,16 @@ def _steps(
     weights = np.hstack(
         [np.broadcast_to(t.weights, (len(Y), k)) for t, k in zip(trainings, widths, strict=True)]
     )
-    design: Any = SharedDesign(chain.design, np.repeat(chain.factors, widths))
-    alone = set(chain.factors) == {1.0}
+    design = chain.design
+    if set(chain.factors) != {1.0}:
+        design = design.with_factors(np.repeat(chain.factors, widths))
     W, b = np.zeros((chain.design.d, len(Y[0]))), np.zeros(len(Y[0]))
     start = W, b
     solve = _Solver(problem, stop)
     for i, C in enumerate(Cs):
         begin = time.perf_counter()
-        make = Objective if alone else SharedObjective
-        objective = make(
-            chain.design if alone else design, problem.loss, Y, C * weights, problem.fit_intercept
-        )
+        shard = Shard(design, problem.loss, Y, C * weights)
+        objective = Objective.of(problem.penalty, shard, problem.fit_intercept)
         result = solve(objective, *start)
         if stop.is_set():
             return
@@ -274,24 +217,26 @@ class _Solver:
         self._late = False  # whether dual coordinate descent has given up on a smaller C
 
     def __call__(self, objective: Objective, W: Array, b: Array) -> Result:
-        if objective.design.noiseless and objective.loss.kinked:
+        if dual.suits(objective):
             return self._plain(objective, W, b)
         problem = self._problem
-        quick = problem.solver == "auto" and problem.tol >= lanes.FINEST and not problem.certified
-        if quick and lanes.suits(objective):
+        quick = problem.solver == "auto" and problem.tol >= single_precision.FINEST and not problem.certified
+        if quick and single_precision.suits(objective):
             return self._sprint(objective, W, b)
         solve = choose(problem.solver, objective)
-        return solve(objective, W, b, max_iter=problem.max_iter, **self._options)
+        result: Result = solve(objective, W, b, max_iter=problem.max_iter, **self._options)
+        return result
 
     def _plain(self, objective: Objective, W: Array, b: Array) -> Result:
         """A kinked loss without noise: dual coordinate descent."""
-        weights = np.broadcast_to(objective.weights, objective.Y.shape)
-        beta = np.zeros_like(objective.Y)
+        rows, traits = objective.examples, objective.traits
+        weights = np.broadcast_to(rows.weights, rows.Y.shape)
+        beta = np.zeros_like(rows.Y)
         if self._before is not None:
             lighter, last = self._before
             beta = np.where(np.abs(last) > 0.999 * lighter, np.sign(last) * weights, last)
         small = newton.suits(objective)
-        each = max(objective.design.nnz, objective.design.n)  # an example without entries takes time too
+        each = max(traits.nnz, traits.n)  # an example without entries takes time too
         if small and self._late:
             return newton.solve(objective, W, b, max_iter=self._problem.max_iter, **self._options)
         sweeps = max(SWEEPS, SWEPT // each) if small else self._problem.max_iter
@@ -308,12 +253,14 @@ class _Solver:
         if not W.any():
             W, b = self._start(objective)
         result = Result(W.copy(), b.copy(), np.zeros(K), np.full(K, np.inf), np.zeros(K, dtype=bool), 1, [])
-        for own in np.array_split(np.arange(K), -(-K // lanes.LANES)):
+        for own in np.array_split(np.arange(K), -(-K // single_precision.LANES)):
             if self._stop.is_set():
                 return result
             few = objective.select(own) if len(own) < K else objective
             tol, most = self._problem.tol, self._problem.max_iter
-            end = lanes.sprint(few, W[:, own], b[own], tol=tol, max_iter=most, stopped=self._stop.is_set)
+            end = single_precision.sprint(
+                few, W[:, own], b[own], tol=tol, max_iter=most, stopped=self._stop.is_set
+            )
             result.W[:, own], result.b[own] = end.W, end.b
             result.value[own], result.gap[own], result.converged[own] = end.value, end.left, end.converged
             result.n_iter = max(result.n_iter, int(end.iterations.max()))
@@ -322,7 +269,7 @@ class _Solver:
 
     def _start(self, objective: Objective) -> tuple[Array, Array]:
         """Weights and offsets to begin with, a few problems at a time: double precision needs more room."""
-        W, b = np.zeros((objective.design.d, objective.K)), np.zeros(objective.K)
+        W, b = np.zeros((objective.traits.d, objective.K)), np.zeros(objective.K)
         for i in range(0, objective.K, FEW):
             own = np.arange(i, min(i + FEW, objective.K))
             point = starting_point(objective.select(own), W[:, own], b[own], ncg.ROUGH)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
@@ -14,31 +13,27 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from marginout._objective import Array, Objective, Point
-
-#: Gives the weights and offsets of all problems as they are now.
-Solution = Callable[[], tuple[Array, Array]]
-#: Called after every iteration with (iteration, F, estimated suboptimality, solution), the
-#: numbers summed over the problems; a true answer ends the fit.
-Monitor = Callable[[int, float, float, Solution], bool | None]
+from marginout._core.interfaces import Array, Columns, Monitor
+from marginout._core.objective import Objective, Point
+from marginout._core.validation import warn_user
 
 
 @dataclass
 class Result:
-    """The outcome of a batch of K problems.
+    """The outcome of a batch of P problems with K outputs.
 
     Attributes
     ----------
     W, b : (d, K) and (K,)
-    value : (K,)
+    value : (P,)
         F at the solution.
-    gap : (K,)
+    gap : (P,)
         Certificate: F exceeds its minimum by no more than this.
-    converged : (K,) of bool
+    converged : (P,) of bool
     n_iter : int
     history : list of float
         F, summed over the problems, after as many iterations of each.
-    left : (K,) or infinite
+    left : (P,) or infinite
         The last estimate of F's suboptimality; more than the tolerance where F merely stood still.
     """
 
@@ -51,7 +46,7 @@ class Result:
     history: list[float]
     left: Array | float = np.inf
 
-    def warn(self, max_iter: int, stacklevel: int = 2) -> None:
+    def warn(self, max_iter: int) -> None:
         """Say how far from the optimum the fit stopped, and what helps, if it did not converge."""
         late = ~self.converged
         if not late.any():
@@ -59,12 +54,11 @@ class Result:
         worst = float(np.max(self.gap[late] / np.maximum(self.value[late], np.finfo(float).tiny)))
         when = f"at max_iter={max_iter}" if self.n_iter >= max_iter else "where F would not fall any further"
         where = f" in {late.sum()} of {late.size} one-vs-rest problems" if late.size > 1 else ""
-        warnings.warn(
+        warn_user(
             f"Stopped {when}{where}; the objective is within {worst:.1e} of its "
             "minimum (relative, an upper bound). Scale the features, raise max_iter, lower C, or "
             "raise tol.",
             ConvergenceWarning,
-            stacklevel=stacklevel + 1,
         )
 
 
@@ -91,15 +85,16 @@ class Progress:
 
     def __init__(self, objective: Objective, tol: float, max_iter: int, monitor: Monitor | None) -> None:
         self.tol, self.max_iter, self._monitor = tol, max_iter, monitor
-        K = objective.K
-        self.active = np.arange(K)
+        P = objective.P
+        self.active = np.arange(P)
         self.head_start = 0  # iterations that some other method made before
-        self._W, self._b = np.zeros((objective.design.d, K)), np.zeros(K)
-        self._value, self._gap, self._left = np.full(K, np.inf), np.full(K, np.inf), np.full(K, np.inf)
-        self._converged, self._n_iter = np.zeros(K, dtype=bool), np.ones(K, dtype=np.intp)
+        self._columns = objective.columns
+        self._W, self._b = np.zeros((objective.traits.d, objective.K)), np.zeros(objective.K)
+        self._value, self._gap, self._left = np.full(P, np.inf), np.full(P, np.inf), np.full(P, np.inf)
+        self._converged, self._n_iter = np.zeros(P, dtype=bool), np.ones(P, dtype=np.intp)
         self._stop = Event()
-        self._history: list[list[float]] = [[] for _ in range(K)]
-        self._promises: list[list[tuple[float, float]]] = [[] for _ in range(K)]  # F, and ½gᵀD⁻¹g there
+        self._history: list[list[float]] = [[] for _ in range(P)]
+        self._promises: list[list[tuple[float, float]]] = [[] for _ in range(P)]  # F, and ½gᵀD⁻¹g there
 
     def solve(
         self, objective: Objective, W: Array, b: Array, descend: Descent, size: int, apart: bool = False
@@ -109,16 +104,17 @@ class Progress:
         `apart`: blocks of them run in threads, each without threads of its own; one after
         the other if someone watches, with the same result.
         """
-        edges = [*range(0, objective.K, size), objective.K]
-        design, threads, count = objective.design, 1, len(edges) - 1
+        edges = [*range(0, objective.P, size), objective.P]
+        threads, count = 1, len(edges) - 1
         if apart and count > 1:
-            threads = 1 if self._monitor else min(count, design.threads(design.nnz * objective.K))
-            design = design.serial()
+            threads = 1 if self._monitor else min(count, objective.threads)
+            objective = objective.serial()
 
         def one(first: int, end: int) -> None:
-            columns = np.arange(first, end)
+            problems = np.arange(first, end)
+            columns = objective.columns(problems)
             start = np.ascontiguousarray(W[:, columns])
-            descend(objective.select(columns, design), start, b[columns], self._part(columns))
+            descend(objective.select(problems), start, b[columns], self._part(problems))
 
         if threads == 1:
             for first, end in pairwise(edges):
@@ -132,10 +128,10 @@ class Progress:
                 raise
         return self.result()
 
-    def _part(self, columns: NDArray[np.intp]) -> Progress:
+    def _part(self, problems: Columns) -> Progress:
         """The progress of some of the problems: their part of the same state."""
         part = copy(self)
-        part.active = columns
+        part.active = problems
         return part
 
     def stopped(self) -> bool:
@@ -206,10 +202,11 @@ class Progress:
         """Declare the active problems solved as well as the arithmetic allows."""
         self._converged[self.active] = True
 
-    def keep(self, point: Point, gap: Array, columns: NDArray[np.intp] | slice = slice(None)) -> None:
+    def keep(self, point: Point, gap: Array, problems: Columns | slice = slice(None)) -> None:
         """Take a point as the result of the active problems, or of some: F is at most `gap` too high."""
-        which = self.active[columns]
-        self._W[:, which], self._b[which] = point.W, point.b
+        which = self.active[problems]
+        columns = self._columns(which)
+        self._W[:, columns], self._b[columns] = point.W, point.b
         self._value[which], self._gap[which] = point.value, gap
         for k, value in zip(which, point.value, strict=True):
             self._history[k][-1:] = [float(value)]
@@ -219,7 +216,8 @@ class Progress:
 
         def solution() -> tuple[Array, Array]:
             W, b = self._W.copy(), self._b.copy()
-            W[:, self.active], b[self.active] = point.W, point.b
+            columns = self._columns(self.active)
+            W[:, columns], b[columns] = point.W, point.b
             return W, b
 
         if self._monitor is None or self._stop.is_set():
@@ -228,7 +226,7 @@ class Progress:
         total, left = float(self._value[known].sum()), float(self._left[known].sum())
         return bool(self._monitor(iteration, total, left, solution))
 
-    def part(self, fraction: float) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
+    def part(self, fraction: float) -> tuple[Columns, Columns] | None:
         """Which active problems have converged and which have not, once a fraction of them has."""
         done = self._converged[self.active]
         if done.mean() < fraction or not done.any():

@@ -9,13 +9,14 @@ noise runs it hundreds of times; a fit of several classes goes most of its way b
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from marginout._core.interfaces import Array
+from marginout._core.objective import Objective, dots
 from marginout._kernels import _lanes
-from marginout._objective import Array, Objective, dots
 from marginout.losses import Hinge
 
 #: Problems that are solved at once.
@@ -45,20 +46,19 @@ class Sprint(NamedTuple):
 
 def suits(objective: Objective) -> bool:
     """Whether this solver knows the problems."""
-    design: Any = objective.design
-    design = getattr(design, "base", design)
-    if not _lanes.AVAILABLE or not (isinstance(objective.loss, Hinge) and objective.loss.bound):
+    rows, traits = objective.rows, objective.traits
+    if rows is None or not _lanes.AVAILABLE or not objective.penalty.self_conjugate:
         return False
-    if not design.diagonal_variance or design.noiseless or design.power != 2:
+    if not (isinstance(objective.loss, Hinge) and objective.loss.bound):
         return False
-    if objective.design.far():  # its preconditioner does not centre
+    if traits.noiseless or traits.far:  # its preconditioner does not centre
         return False
-    if len(design.rows) != 3 or np.any(design.scale != 1.0):
+    packed = rows.design.uniform_rows()
+    if packed is None:
         return False
-    data, indices, _ = design.rows
-    kappa = design.coefficient
-    sizes = [data.max(), -data.min(), kappa.max(), objective.weights.max() * objective.loss.margin]
-    return bool(indices.dtype == np.int32 and np.all(kappa == kappa[0]) and max(sizes) < LARGEST)
+    data, _, _, kappa = packed
+    sizes = [data.max(), -data.min(), kappa.max(), rows.weights.max() * objective.loss.margin]
+    return bool(max(sizes) < LARGEST)
 
 
 def sprint(
@@ -68,9 +68,11 @@ def sprint(
 
     `stopped` is asked once a second whether to end early; what it raises ends the sprint too.
     """
-    design, loss, K = objective.design, objective.loss, objective.K
+    rows, loss, K = objective.examples, objective.loss, objective.K
+    packed = rows.design.uniform_rows()
     assert isinstance(loss, Hinge)
-    base: Any = getattr(design, "base", design)
+    assert packed is not None
+    *csr, each = packed
 
     def lanes(values: Array) -> NDArray[np.float32]:
         out = np.zeros((len(values), LANES), dtype=np.float32)
@@ -78,20 +80,19 @@ def sprint(
         return out
 
     kappa = np.zeros(LANES, dtype=np.float32)
-    kappa[:K] = base.coefficient[0] * getattr(design, "factors", np.ones(K))
+    kappa[:K] = each
     ends, offsets = lanes(W), np.zeros(LANES)
     offsets[:K] = b
     value, left, iterations = _lanes.solve(
-        *base.rows, lanes(objective.Y), lanes(objective.weights), kappa, ends, offsets,
+        *csr, lanes(rows.Y), lanes(rows.weights), kappa, ends, offsets,
         loss.margin, objective.fit_intercept, max(tol, FINEST), min(max_iter, MOST), stopped,
     )  # fmt: skip
     sound = (np.isfinite(value) & np.isfinite(ends).all(axis=0))[:K]
-    data = base.rows[0]
     W = np.where(sound, ends[:, :K], W)
     return Sprint(
         W,
         np.where(sound, offsets[:K], b),
-        np.sqrt(dots(W, W) * (float(data @ data) / design.n)),
+        np.sqrt(dots(W, W) * (float(csr[0] @ csr[0]) / objective.traits.n)),
         value[:K],
         left[:K],
         sound & (left <= max(tol, FINEST) * value)[:K],

@@ -1,0 +1,1 @@
+"""Fits to examples in blocks: on disk, in memory, or on a Dask cluster."""

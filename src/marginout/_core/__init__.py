@@ -1,0 +1,1 @@
+"""The core: penalty + Σ shards, from y to coef_."""

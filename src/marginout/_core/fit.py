@@ -1,0 +1,240 @@
+"""The one way from (X, y) to coef_: in memory, on blocks, on Dask and in searches.
+
+    prepare   a block of examples is checked by itself: X becomes a design, y is looked at
+    merge     what was seen of all blocks
+    plan      noise, loss, targets and C, the same for all blocks
+    shard     a block's part of F
+    minimize  penalty + Σ shards, by a solver, to fitted attributes
+
+`fit(X, y)` is the fit of one block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from marginout._core.callbacks import FitTask
+from marginout._core.design import Grouping, make_design
+from marginout._core.design.storage import Design
+from marginout._core.interfaces import Array, Executor, Handles, Monitor, Solution, Solver
+from marginout._core.objective import Objective, Shard, Traits
+from marginout._core.targets import Seen, Targets
+from marginout._core.validation import (
+    check_count,
+    check_features,
+    check_flag,
+    check_real,
+    check_sample_weight,
+    check_solution,
+)
+from marginout.losses import Loss
+from marginout.noise import Noise
+
+#: `tol` in units of the objective: a fit ends within this fraction of `tol`·F of the optimum.
+TOL_UNIT = 0.1
+#: What a fit finds, and what must be finite.
+FITTED = "coef_", "intercept_", "objective_", "optimality_gap_", "objective_history_"
+
+
+class Block(NamedTuple):
+    """Checked examples: X as its design stores it, labels or targets, weights."""
+
+    design: Design
+    y: NDArray[Any]
+    weights: Array
+
+
+class Summary(NamedTuple):
+    """What the fit must know of a block, or of several."""
+
+    n: int
+    nnz: int
+    d: int
+    nbytes: int
+    weight: float
+    names: tuple[str, ...] | None
+    seen: Seen
+    #: Whether features lie far from zero.
+    far: bool
+
+
+class Plan(NamedTuple):
+    """What every block must know to become a shard."""
+
+    noise: Noise
+    #: None for models whose loss is no function of two moments.
+    loss: Loss | None
+    targets: Targets
+    fit_intercept: bool
+    C: float
+
+    def encode(self, y: NDArray[Any], weights: Array) -> tuple[Array, Array]:
+        """Targets, (n, K), and C times the weight of each example, (n, 1) or (n, K)."""
+        Y, weights = self.targets.encode(y, weights)
+        return Y, self.C * weights
+
+
+def prepare(model: Any, X: Any, y: Any, weights: Callable[[Any], Array]) -> tuple[Block, Summary]:
+    """A block of examples, checked by the model's rules, and its summary.
+
+    Sets: n_features_in_ and feature_names_in_ of the model.
+    """
+    X, y = model._validated_for_fit(X, y)
+    own = weights(X)
+    noise = model._noise()
+    design = make_design(check_features(model._without_missing(X, noise), noise), noise)
+    y, seen = model._look(y, own)
+    names = tuple(model.feature_names_in_) if hasattr(model, "feature_names_in_") else None
+    size = size_of(design.X)
+    summary = Summary(design.n, design.nnz, design.d, size, float(own.sum()), names, seen, design.far())
+    return Block(design, y, own), summary
+
+
+def size_of(X: Any) -> int:
+    """Bytes of a dense or CSR X."""
+    parts = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
+    return sum(part.nbytes for part in parts)
+
+
+def merge(summaries: Iterable[Summary | None]) -> Summary:
+    """The summary of all blocks, empty ones apart, which must have the same features."""
+    known = [(number, summary) for number, summary in enumerate(summaries) if summary is not None]
+    if not known:
+        raise ValueError("There is no example in any block: give at least one.")
+    (start, first), *others = known
+    total = first
+    for number, other in others:
+        if other.d != first.d:
+            raise ValueError(
+                f"block {number} has {other.d} features but block {start} has {first.d}: "
+                "all blocks must have the same."
+            )
+        if other.names != first.names:
+            raise ValueError(
+                f"block {number} has features of other names, or in another order, than block {start}."
+            )
+        seen: Any = total.seen
+        total = Summary(
+            total.n + other.n,
+            total.nnz + other.nnz,
+            total.d,
+            total.nbytes + other.nbytes,
+            total.weight + other.weight,
+            total.names,
+            seen.merge(other.seen),
+            total.far or other.far,
+        )
+    if total.weight == 0:
+        raise ValueError("sample_weight is zero for every example: at least one must be positive.")
+    return total
+
+
+def make_plan(model: Any, total: Summary) -> Plan:
+    """What the blocks need to become shards."""
+    noise = model._noise()
+    C = check_real("C", model.C, above=0)
+    fit_intercept = check_flag("fit_intercept", model.fit_intercept)
+    model._shift(noise, total.d, fit_intercept)  # for its check
+    targets = model._targets(total.seen, fit_intercept)
+    return Plan(noise, model._loss(targets.width), targets, fit_intercept, C)
+
+
+def set_features(model: Any, total: Summary) -> None:
+    """Sets: n_features_in_, and feature_names_in_ if there are names."""
+    model.n_features_in_ = total.d
+    if total.names is not None:
+        model.feature_names_in_ = np.array(total.names, dtype=object)
+    elif hasattr(model, "feature_names_in_"):
+        del model.feature_names_in_
+
+
+def make_shard(block: Block, plan: Plan) -> Shard:
+    """A block's part of F."""
+    assert plan.loss is not None
+    return Shard(block.design, plan.loss, *plan.encode(block.y, block.weights))
+
+
+def sum_of_shards(model: Any, executor: Executor, shards: Handles, total: Summary, plan: Plan) -> Objective:
+    """F of examples in several shards."""
+    _, coefficient, _, groups = plan.noise.moments(total.d)
+    grouping = None if groups is None else Grouping(groups)
+    traits = Traits(total.n, total.d, total.nnz, not coefficient.any(), total.far, grouping)
+    K, fit_intercept = plan.targets.K, plan.fit_intercept
+    assert plan.loss is not None
+    return Objective(model._penalty(), executor, shards, traits, plan.loss, K, fit_intercept)
+
+
+def fit_in_memory(model: Any, X: Any, y: Any, sample_weight: Any) -> None:
+    """Fit a model to one block.
+
+    Sets: all fitted attributes, at the end.
+    """
+    block, total = prepare(model, X, y, lambda X: check_sample_weight(sample_weight, X))
+    model._minimize(block, make_plan(model, total))
+
+
+def minimize(
+    model: Any,
+    objective: Any,
+    solve: Solver,
+    plan: Plan,
+    d: int,
+    data: dict[str, Any],
+    monitor: Monitor | None = None,
+    begin: tuple[Array, Array] | None = None,
+) -> None:
+    """Minimise an objective in weights of shape (d, K) by a solver.
+
+    `data` is shown to callbacks, `monitor` watches the solver, which may `begin` where another ended.
+
+    Sets: all fitted attributes, at the end.
+    """
+    tol = check_real("tol", model.tol, above=0)
+    max_iter = check_count("max_iter", model.max_iter, 1)
+    verbose = check_count("verbose", model.verbose, 0)
+    shift, targets = model._shift(plan.noise, d, plan.fit_intercept), plan.targets
+    task = FitTask(model, max_iter * targets.K, **data)
+
+    def attributes(W: Array, b: Array) -> dict[str, Any]:
+        return targets.attributes(W, b - shift @ W)
+
+    def watch(iteration: int, value: float, left: float, solution: Solution) -> bool:
+        if verbose:
+            print(f"iteration {iteration}: objective {value:.8g}, about {left:.1e} above its minimum")
+        task.near(left / value if value > 0 else 0.0, TOL_UNIT * tol)
+        stop = monitor is not None and bool(monitor(iteration, value, left, solution))
+        return task.iteration(lambda: attributes(*solution())) or stop
+
+    W, b = begin or _start(model, plan, d, shift)
+    # With several problems a monitor costs threads, which is more than a bar is worth.
+    heard = task.heard and targets.K == 1
+    watched = watch if verbose or monitor or task.watched or heard else None
+    result = solve(objective, W, b, tol=TOL_UNIT * tol, max_iter=max_iter, monitor=watched)
+    fitted = {
+        **attributes(result.W, result.b),
+        "objective_": float(result.value.sum()),
+        "optimality_gap_": float(np.minimum(result.gap, result.value).sum()),  # F is never negative
+        "objective_history_": np.array(result.history),
+    }
+    check_solution(model.C, plan.noise, **{name: fitted[name] for name in FITTED})
+    model.__dict__.pop("_stream", None)  # of `partial_fit`: this is another model
+    model.__dict__.update(fitted, _fitted_noise=plan.noise, n_iter_=result.n_iter)
+    task.end(lambda: attributes(result.W, result.b))
+    result.warn(max_iter)
+
+
+def _start(model: Any, plan: Plan, d: int, shift: Array) -> tuple[Array, Array]:
+    """Zeros, or the last solution if `warm_start` asks for it and it fits."""
+    K = plan.targets.K
+    if check_flag("warm_start", model.warm_start) and plan.targets.suits(model):
+        coef, intercept = np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)
+        if coef.shape == (K, d):
+            W = np.array(coef.T, np.float64, order="C")
+            b = plan.targets.offset(np.array(intercept, np.float64)) if W.any() else intercept
+            return W, np.asarray(b + shift @ W if plan.fit_intercept else np.zeros(K))
+    return np.zeros((d, K)), np.zeros(K)

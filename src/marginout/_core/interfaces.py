@@ -1,0 +1,241 @@
+"""The interfaces of the core, as formulas. A newcomer reads this page first.
+
+    F(w, b) = penalty(w) + Σ_shards Σ_n C·s_n φ(m_n, v_n; y_n)      m = M w + b,  v = V (w∘w)
+
+n examples, d features, K outputs (columns of W), P problems (each with K/P outputs: 1 for one-vs-rest, all of
+them for a joint loss). Weights W are (d, K), offsets b (K,), moments m and v (n, K). Sums over examples are
+(K,) for every output or (P,) for every problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Columns = NDArray[np.intp]
+#: Arrays of one row per example, (n, K) each, that stay where the shard is.
+State = tuple[Array, ...]
+#: One object per shard, in the executor's own terms: the shards themselves, or a state of each.
+Handles = Sequence[Any]
+
+
+class Slope(NamedTuple):
+    """F along (t, δ) ↦ (w + t·p, b + δ): its value, gradient and Hessian.
+
+    value, dt and dtt are (P,), db and dtb (K,). dbb is (K,) where a problem has one output, else (P, R, R)
+    with R = K/P.
+    """
+
+    value: Array
+    dt: Array
+    db: Array
+    dtt: Array
+    dtb: Array
+    dbb: Array
+
+
+class Preconditioner(Protocol):
+    """A matrix A_k ≈ ∇²F for each output, quickly solved. `mean` is μ, (d, K), where w moves with b − w·μ."""
+
+    mean: Array | None
+
+    def solve(self, G: Array) -> Array:
+        """S with A_k s_k = g_k, (d, K)."""
+
+    def select(self, columns: Columns) -> Self:
+        """The same for some of the outputs."""
+
+
+class Design(Protocol):
+    """M and V: the means and variances of the corrupted examples.
+
+    A class that derives from this one needs `line`, `pullback`, `diagonal` and `apply`. The other methods
+    have defaults, or are for solvers that ask for them.
+    """
+
+    n: int
+    d: int
+    nnz: int
+    noiseless: bool
+    batch: int | None = None  # problems that are best solved together; None: all
+    grouping: Any = None  # which features are corrupted together; None: each by itself
+
+    def line(self, W: Array, P: Array) -> tuple[Array, Array, Array]:
+        """M P, V (W∘P) and V (P∘P), each (n, K)."""
+        ...
+
+    def pullback(self, W: Array, dm: Array, dv: Array) -> Array:
+        """Mᵀdm + 2 W∘(Vᵀdv), (d, K): the adjoint of `moments` at W."""
+        ...
+
+    def diagonal(self, a: Array) -> tuple[Array, Array]:
+        """(M∘M)ᵀa and Vᵀa, each (d, K)."""
+        ...
+
+    def apply(self, W: Array) -> Array:
+        """M W, (n, K)."""
+        ...
+
+    def moments(self, W: Array) -> tuple[Array, Array]:
+        """M W and V (W∘W), each (n, K)."""
+        mean, _, variance = self.line(W, W)
+        return mean, variance
+
+    def centre(self, a: Array) -> tuple[Array, Array]:
+        """Mᵀa, (d, K), and Σa, (K,): one pass."""
+        zero = np.zeros((self.d, a.shape[1]))
+        return self.pullback(zero, a, np.zeros_like(a)), a.sum(axis=0)
+
+    def far(self) -> bool:
+        """Whether features lie far from zero, compared with their deviation and the noise."""
+        return False
+
+    def select(self, columns: Columns) -> Self:
+        """The same for some of the outputs, which may have a noise factor each."""
+        return self
+
+    def serial(self) -> Self:
+        """The same for a caller that has threads of its own."""
+        return self
+
+    def threads(self, work: int) -> int:
+        """How many threads some multiplications are worth."""
+        return 1
+
+    def scores(self, count: int, K: int) -> tuple[Array, ...]:
+        """Uninitialised (n, K) arrays."""
+        return tuple(np.empty((self.n, K)) for _ in range(count))
+
+    def gram(self, a: Array) -> Array:
+        """Mᵀdiag(a)M + Var, (d, d), for one vector a; for `newton` and `irls`."""
+        raise TypeError(f"{type(self).__name__} has no Gram matrix.")
+
+    def kernel(self, weights: Array) -> Array:
+        """M diag(weights) Mᵀ, (n, n), where Var is diagonal; for `newton` and `irls`."""
+        raise TypeError(f"{type(self).__name__} has no kernel matrix.")
+
+    def group_grams(self, a: Array, step: int) -> list[Array]:
+        """M_gᵀdiag(a_k)M_g + Var_g of all groups of a size, over every step-th row.
+
+        Each is (count, K, size, size). Asked for where `grouping` is given.
+        """
+        raise TypeError(f"{type(self).__name__} has no groups of features.")
+
+    def row_norms(self) -> Array:
+        """‖x_n‖², (n,); for `dual`."""
+        raise TypeError(f"{type(self).__name__} has no rows.")
+
+    def sweep(self, *state: Any) -> Any:
+        """One sweep of dual coordinate descent over the rows; for `dual`."""
+        raise TypeError(f"{type(self).__name__} has no rows.")
+
+    def uniform_rows(self) -> tuple[Any, ...] | None:
+        """data, indices, indptr (int32) and κ, (1,) or (K,), if M is X in CSR and V = κ·X∘X; else None."""
+        return None
+
+
+class Loss(Protocol):
+    """φ(m, v; y), convex in the weights that m and v come from."""
+
+    kinked: bool  # whether φ has kinks in m at v = 0
+    scale: float  # the length by which scores are measured
+    grain: float  # the shortest step in a score for which curvature is judged
+    outputs: int  # R, the outputs of one problem
+    chunk: int  # examples times outputs that are worked on at a time
+
+    def add_expansion(self, plane: Any, y: Array, weights: Array, sums: Array) -> None:
+        """Add Σ s·φ, its derivatives t, δ, tt, tδ and its R rows of δδ to (5 + R, K) sums.
+
+        The entries of value, t and tt may be split among the outputs of a problem in any way.
+        """
+
+    def add_majorizer(self, plane: Any, y: Array, weights: Array, sums: Array) -> None:
+        """Add the majoriser's second derivatives tt, tδ and its R rows of δδ to (2 + R, K) sums."""
+
+    def fill_slopes(self, m: Array, v: Array, y: Array, dm: Array, dv: Array) -> None:
+        """dm, dv = ∂φ/∂m, ∂φ/∂v, each (n, K)."""
+
+    def majorizer(self, m: Array, v: Array, y: Array) -> Array:
+        """γ with φ(w') ≤ φ(w) + ∇φ·(w' − w) + ½Σγ[(m' − m)² + Σ_d V_d (w'_d − w_d)²], (n, K)."""
+
+    def least_squares(self, y: Array) -> Array:
+        """Targets of a least-squares problem whose solution is a fair start."""
+
+
+class PenaltyLine(Protocol):
+    """The penalty along w + t·p."""
+
+    def expand(self, t: Array) -> tuple[Array, Array, Array]:
+        """Its value, first and second derivative in t, each (K,)."""
+
+
+class Penalty(Protocol):
+    """A convex function of the weights, one term for each output; offsets are free."""
+
+    self_conjugate: bool  # whether it is ½‖w‖², which is its own convex conjugate
+
+    def value(self, W: Array) -> Array:
+        """The penalty of each output, (K,)."""
+
+    def gradient(self, W: Array) -> Array:
+        """Its gradient, (d, K)."""
+
+    def curvature(self, W: Array) -> Array:
+        """A diagonal matrix D that bounds its curvature at W, (d, K)."""
+
+    def line(self, W: Array, P: Array | None) -> PenaltyLine:
+        """The penalty along P from W; None: it does not change."""
+
+    def certificate(self, W: Array, G: Array) -> Array:
+        """A bound on F − min F for each output where F has the gradient G, (K,)."""
+
+
+class Executor(Protocol):
+    """Runs tasks where the shards are. A task is a pure function of a shard, its states and some vectors."""
+
+    def map(self, task: Callable[..., Any], handles: Sequence[Handles], *args: Any) -> Handles:
+        """task(*(h[i] for h in handles), *args) for every shard i; the results stay there."""
+
+    def sum(self, task: Callable[..., Any], handles: Sequence[Handles], *args: Any) -> Any:
+        """The sum over all shards of the same: an array, or a tuple of arrays."""
+
+
+class Point(Protocol):
+    """Weights and offsets, and what is known of F there; moments stay with the shards."""
+
+    W: Array
+    b: Array
+    value: Array  # F, (P,)
+    offset_left: Array  # what a better offset would lower F by, about, (P,); inf where nobody looked
+
+
+class Line(Protocol):
+    """F on the plane (w + t·p, b + t·q + δ). A trial step costs O(n) and no pass over X."""
+
+    def expand(self, t: Array, delta: Array) -> Slope:
+        """F, its gradient and Hessian in (t, δ)."""
+
+    def majorize(self, t: Array, delta: Array) -> tuple[Array, Array, Array]:
+        """The majoriser's second derivatives tt, tδ and δδ."""
+
+    def move(self, t: Array, delta: Array, value: Array, offset_left: Array) -> Point:
+        """The point at a step."""
+
+
+#: Gives the weights and offsets of all problems as they are now.
+Solution = Callable[[], tuple[Array, Array]]
+#: Called after every iteration with (iteration, F, estimated suboptimality, solution), the numbers summed
+#: over the problems; a true answer ends the fit.
+Monitor = Callable[[int, float, float, Solution], bool | None]
+
+
+class Solver(Protocol):
+    """Minimises F for all problems from (W, b) until F is about tol·F above its minimum."""
+
+    def __call__(
+        self, objective: Any, W: Array, b: Array, *, tol: float, max_iter: int, monitor: Monitor | None = None
+    ) -> Any: ...

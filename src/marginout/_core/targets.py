@@ -1,0 +1,198 @@
+"""From labels or numbers y to targets Y of the problems, and from (W, b) back to fitted attributes.
+
+    classes    Y_nk = ±1: whether example n is of class k (one-vs-rest; one problem for two classes)
+    numbers    Y_n  = y_n − centre, which the offset makes up for: y = 1e9 ± 1 is y = ±1
+
+Blocks of examples are looked at one by one (:class:`Labels`, :class:`Numbers`), and what was seen is merged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.class_weight import compute_class_weight
+
+from marginout._core.interfaces import Array
+from marginout._core.validation import check_option, check_real, check_size
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The classes of some examples, each with the sum of its examples' weights, and the labels' type."""
+
+    totals: dict[Any, float]
+    dtype: np.dtype[Any]
+
+    @classmethod
+    def of(cls, y: NDArray[Any], weights: Array) -> Labels:
+        labels, inverse = np.unique(y, return_inverse=True)
+        totals = np.bincount(inverse, weights, len(labels)).tolist()
+        return cls(dict(zip(labels.tolist(), totals, strict=True)), y.dtype)
+
+    def merge(self, other: Labels) -> Labels:
+        totals = dict(self.totals)
+        for label, weight in other.totals.items():
+            totals[label] = totals.get(label, 0.0) + weight
+        return Labels(totals, np.result_type(self.dtype, other.dtype))
+
+    def classes(self) -> tuple[NDArray[Any], Array]:
+        """The classes in ascending order, and the weight of each."""
+        try:
+            classes = np.array(sorted(self.totals), self.dtype)
+        except TypeError as error:
+            raise TypeError(
+                f"y has labels of several types in different blocks ({error}): make them of one."
+            ) from error
+        counts = np.array([self.totals[label] for label in classes.tolist()])
+        if np.count_nonzero(counts) < 2:
+            raise ValueError(
+                "y has examples of positive weight in one class only "
+                f"({classes[counts > 0].tolist()[0]!r}): a classifier needs at least two classes."
+            )
+        return classes, counts
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Least and largest of n targets, and the sum over blocks of median times size."""
+
+    low: float
+    high: float
+    middle: float
+    n: int
+
+    @classmethod
+    def of(cls, y: Array) -> Numbers:
+        return cls(float(y.min()), float(y.max()), float(np.median(y)) * len(y), len(y))
+
+    def merge(self, other: Numbers) -> Numbers:
+        low, high = min(self.low, other.low), max(self.high, other.high)
+        return Numbers(low, high, self.middle + other.middle, self.n + other.n)
+
+
+class OneVsRest:
+    """Classes as targets.
+
+    Parameters
+    ----------
+    classes : (n_classes,) in ascending order
+    table : (n_classes, 1) or (n_classes, K)
+        The weight of an example of a class in each problem.
+    """
+
+    def __init__(self, classes: NDArray[Any], table: Array) -> None:
+        self.classes, self.table = classes, table
+        self.K = 1 if len(classes) == 2 else len(classes)
+
+    @property
+    def width(self) -> Array:
+        """Targets that span the range of all, (2, 1)."""
+        return np.array([[-1.0], [1.0]])
+
+    def encode(self, y: NDArray[Any], weights: Array) -> tuple[Array, Array]:
+        """Targets, (n, K), and weights, (n, 1) or (n, K)."""
+        labels = np.searchsorted(self.classes, y)
+        return signs(labels, len(self.classes)), weights[:, None] * self.table[labels]
+
+    def intercept(self, b: Array) -> Array:
+        """The intercept that an offset of the problems stands for."""
+        return b
+
+    def attributes(self, W: Array, b: Array) -> dict[str, Any]:
+        """The solution as fitted attributes."""
+        return {"classes_": self.classes, "coef_": np.ascontiguousarray(W.T), "intercept_": b}
+
+    def suits(self, model: Any) -> bool:
+        """Whether the last solution of a model is one of these problems."""
+        return hasattr(model, "coef_") and np.array_equal(model.classes_, self.classes)
+
+    def offset(self, intercept: Array) -> Array:
+        """The offset of the problems that an intercept stands for."""
+        return intercept
+
+
+class Centred:
+    """Numbers as targets, counted from a centre."""
+
+    K = 1
+    classes = None
+
+    def __init__(self, seen: Numbers, centre: float) -> None:
+        self.centre = centre
+        self.width = np.array([[seen.low], [seen.high]]) - centre
+
+    def encode(self, y: NDArray[Any], weights: Array) -> tuple[Array, Array]:
+        """Targets, (n, 1), and weights, (n, 1)."""
+        return (y - self.centre)[:, None], weights[:, None]
+
+    def intercept(self, b: Array) -> Array:
+        """The intercept that an offset of the problems stands for."""
+        return b + self.centre
+
+    def attributes(self, W: Array, b: Array) -> dict[str, Any]:
+        """The solution as fitted attributes."""
+        return {"coef_": W[:, 0].copy(), "intercept_": self.intercept(b)}
+
+    def suits(self, model: Any) -> bool:
+        """Whether a model has a last solution."""
+        return hasattr(model, "coef_")
+
+    def offset(self, intercept: Array) -> Array:
+        """The offset of the problems that an intercept stands for."""
+        return intercept - self.centre
+
+
+Seen = Labels | Numbers
+Targets = OneVsRest | Centred
+
+
+def signs(labels: NDArray[np.intp], count: int) -> Array:
+    """±1: whether an example is of a class, (n, K), for labels 0 … count − 1."""
+    columns = np.array([1]) if count == 2 else np.arange(count)
+    return np.where(labels[:, None] == columns, 1.0, -1.0)
+
+
+def class_table(class_weight: Any, classes: NDArray[Any], counts: Array) -> Array:
+    """The weight of an example of each class: (n_classes, 1), or (n_classes, K) if every problem is balanced.
+
+    `counts` are the sums of the examples' weights of each class.
+    """
+    if isinstance(class_weight, str):
+        check_option("class_weight", class_weight, ["balanced"])
+        Y, total = signs(np.arange(len(classes)), len(classes)), counts.sum()
+        sides = np.array([counts @ (Y < 0), counts @ (Y > 0)])
+        each = total / (2 * np.where(sides > 0, sides, total))  # an empty side weighs nothing anyway
+        return np.asarray(np.where(Y > 0, each[1], each[0]))
+    each = class_weights(class_weight, classes)
+    if np.count_nonzero(counts * each) < 2:
+        raise ValueError(
+            f"class_weight={class_weight!r} leaves examples of positive weight in one class only: "
+            "a classifier needs at least two classes."
+        )
+    return each[:, None]
+
+
+def class_weights(class_weight: Any, classes: NDArray[Any]) -> Array:
+    """The weight of every class that a dict gives, (n_classes,); None weighs all alike."""
+    if class_weight is None:
+        return np.ones(len(classes))
+    if not isinstance(class_weight, dict):
+        raise ValueError(f"class_weight={class_weight!r} must be a dict, 'balanced' or None.")
+    for weight in class_weight.values():
+        try:
+            check_real("weight", weight, least=0)
+        except ValueError as error:
+            raise ValueError(f"class_weight={class_weight!r}: {error}") from None
+    return np.asarray(compute_class_weight(class_weight, classes=classes, y=classes), dtype=np.float64)
+
+
+def check_targets(y: Any) -> Array:
+    """Targets of a regression as float64, finite and not too large."""
+    targets: Array = np.array(y, dtype=np.float64)
+    if not np.isfinite(targets).all():
+        raise ValueError("Input y contains NaN or infinity.")
+    check_size("y", float(targets.min()), float(targets.max()))
+    return targets

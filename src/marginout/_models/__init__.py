@@ -1,0 +1,1 @@
+"""The models: bases of the estimators, and what each kind of model needs of its own."""
