@@ -2,16 +2,16 @@
 A pipeline with calibrated probabilities
 ========================================
 
-A support vector machine gives scores, not probabilities, and noise shrinks the scores of a logistic
-regression as well: it is trained to be unsure. Where probabilities matter, wrap the model in
-scikit-learn's :class:`~sklearn.calibration.CalibratedClassifierCV`. Like every estimator of the library
-it works there, inside a pipeline or around one.
+A support vector machine gives scores, not probabilities. Noise also shrinks the scores of a logistic
+regression, so its probabilities are less certain. If you need probabilities, wrap the model in
+scikit-learn's :class:`~sklearn.calibration.CalibratedClassifierCV`. Every estimator of the library works
+there, inside a pipeline or around one.
 """
 
 # %%
 # Scale, fit, calibrate
 # ---------------------
-# Digits, the odd against the even ones: a problem that a linear model solves only roughly.
+# Digits, odd against even: a problem that a linear model solves only roughly.
 import matplotlib.pyplot as plt
 from sklearn.calibration import CalibratedClassifierCV, CalibrationDisplay
 from sklearn.datasets import load_digits
@@ -33,9 +33,9 @@ models = {
 }
 
 # %%
-# Are they right as often as they say?
-# ------------------------------------
-# A Brier score is the mean squared error of a probability: lower is better, and for a coin's 0.5 it is
+# Do the probabilities match the frequencies?
+# -------------------------------------------
+# The Brier score is the mean squared error of a probability: lower is better, and a constant 0.5 gives
 # 0.25.
 fig, ax = plt.subplots(figsize=(5.6, 4), layout="constrained")
 for name, model in models.items():
@@ -47,10 +47,9 @@ ax.set(xlabel="predicted probability of an odd digit", ylabel="share of odd digi
 plt.show()
 
 # %%
-# The uncalibrated curve is steeper than the diagonal: the model is unsure where it need not be, because
-# training prepared it for half of the pixels. If half of them *will* be missing in use, that is the
-# right answer, and calibration on whole images would be the mistake.
+# The uncalibrated curve is steeper than the diagonal: the probabilities are less certain than necessary,
+# because the model was trained for half of the pixels. If half of them *will* be missing in use, these
+# probabilities are right, and calibration on whole images would be wrong.
 #
-# One fitted object holds scaler, model and calibration, and can be stored, searched and deployed as
-# one.
+# One fitted object holds scaler, model and calibration. It can be stored, searched and deployed as one.
 print(models["SVC, calibrated"])
