@@ -2,16 +2,16 @@
 Choosing the rate
 =================
 
-:class:`~marginout.DropoutSVCCV` fits a grid of C and noise by cross-validation, all cells in batches
-that start from one another. :class:`~marginout.ValidationMapDisplay` shows the grid, and how to read it
-is the point of this page: one data set on which noise seems to help, and one on which it does not.
+:class:`~marginout.DropoutSVCCV` fits a grid of C and noise by cross-validation, all cells in batches that
+start from one another. :class:`~marginout.ValidationMapDisplay` shows the grid. This page explains how to
+read it, on one data set where noise seems to help and one where it does not.
 """
 
 # %%
 # Two searches
 # ------------
-# Digits, 3 against 8, each seen in half of its pixels; and iris, setosa left out, where two of four
-# clean features decide.
+# Digits 3 and 8, each with half of its pixels deleted; and iris without setosa, where two of four clean
+# features decide the class.
 import warnings
 
 import matplotlib.pyplot as plt
@@ -44,10 +44,10 @@ for name, (X, y) in problems.items():
 # %%
 # The maps
 # --------
-# Read along the ridge of good cells. Where it bends towards heavier noise as C grows, noise does the
-# regularising; where it hugs rate 0 corruption does not help, and the plain model is as good as any.
-# Differences of a fold's standard error are not differences: ``select="one_se"`` takes the heaviest
-# noise that is within one of the best.
+# Follow the ridge of good cells. Where it bends towards heavier noise as C grows, the noise regularises.
+# Where it stays at rate 0, corruption does not help, and the plain model is as good as any. Differences
+# as small as the standard error over the folds are not meaningful: ``select="one_se"`` takes the heaviest
+# noise within one standard error of the best.
 fig, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
 for ax, (name, search) in zip(axes, searches.items(), strict=True):
     display = ValidationMapDisplay.from_estimator(search, ax=ax)
@@ -55,7 +55,7 @@ for ax, (name, search) in zip(axes, searches.items(), strict=True):
 plt.show()
 
 # %%
-# The standard errors of both best cells, to judge the maps by:
+# The standard errors of both best cells, for comparison with the maps:
 for name, search in searches.items():
     cell = np.unravel_index(search.best_index_, search.scores_.shape[1:])
     folds = search.scores_[(slice(None), *cell)]
@@ -64,9 +64,9 @@ for name, search in searches.items():
 # %%
 # What the rate does to the weights
 # ---------------------------------
-# :class:`~marginout.PathDisplay` follows the largest weights along the rate at one C. Unbiased dropout
-# is a ridge that is stronger for a feature of large variance: most weights shrink, those of pixels that
-# others can replace first, and a few that take over grow before they shrink.
+# :class:`~marginout.PathDisplay` shows the largest weights as functions of the rate, at one C. Unbiased
+# dropout is a ridge that is stronger for a feature of large variance. Most weights shrink, first those of
+# pixels that others can replace. A few that replace others grow before they shrink.
 X, y = problems["damaged 3 and 8"]
 display = PathDisplay.from_estimator(searches["damaged 3 and 8"].best_estimator_, X, y, top=10)
 display.ax_.set_title("damaged 3 and 8: the ten largest weights along the rate")
