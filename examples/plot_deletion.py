@@ -1,7 +1,7 @@
-"""The README's picture: what is left of a digit classifier as pixels die.
+"""The figure of the README: the test error of digit classifiers as pixels are deleted.
 
-C, and whether there is an offset, are chosen for every model by folds of the training images with half of
-their pixels deleted. Thin lines are plain models whose C is chosen for whole images.
+C, and whether there is an offset, are chosen for every model by cross-validation on the training images,
+with half of the held-out pixels deleted. Thin lines are plain models whose C is chosen for whole images.
 
 Needs matplotlib (``pip install '.[plot]'``). Writes the figure to the file named on the
 command line, ``deletion.svg`` by default.
