@@ -2,15 +2,15 @@
 Images of ten classes
 =====================
 
-scikit-learn's digits, 8 × 8 pixels, one-vs-rest in one batch. Training for dead pixels costs
-accuracy on whole images and gains it on damaged ones; ``class_weight="balanced"`` keeps one-vs-rest from
-giving up the small side of each problem under heavy noise.
+scikit-learn's digits, 8 × 8 pixels, one-vs-rest in one batch. Training for dead pixels costs accuracy on
+whole images and gains it on damaged ones. With ``class_weight="balanced"`` one-vs-rest does not neglect
+the small side of each problem under heavy noise.
 """
 
 # %%
 # Four models, fitted once
 # ------------------------
-# Nothing is tuned here; README has errors with C chosen for every model.
+# Nothing is tuned here; the README has errors with C chosen for every model.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
@@ -36,8 +36,8 @@ for name, model in models.items():
     print(f"{name:32s} error on whole images {1 - model.fit(X, y).score(X_test, y_test):.3f}")
 
 # %%
-# Pixels die
-# ----------
+# Delete pixels
+# -------------
 display = DeletionCurveDisplay.from_estimators(
     models, X_test, y_test, rates=np.linspace(0, 0.8, 9), n_repeats=10, random_state=0
 )
@@ -45,16 +45,16 @@ display.ax_.set(xlabel="pixels deleted (%)", title="accuracy of fixed models")
 plt.show()
 
 # %%
-# All three models that were trained for half of the pixels pay for it on whole images. As it is,
-# one-vs-rest with the paper's bound is the worst of the three: each of its problems has nine examples
-# against one, and under so much noise the cheapest answer to many of them is "no". Balanced weights
-# mend that, and the Gaussian expectation is less pessimistic than the bound. The joint loss of
-# :class:`~marginout.MCFClassifier` does not have the problem.
+# All three models that were trained for half of the pixels err more on whole images. Without class
+# weights, one-vs-rest with the paper's bound is the worst of the three: each of its problems has nine
+# negative examples for a positive one, and under so much noise "no" is often the answer with the lowest
+# loss. Balanced weights correct this, and the Gaussian expectation is less pessimistic than the bound.
+# The joint loss of :class:`~marginout.MCFClassifier` does not have the problem.
 #
 # What the weights look like
 # --------------------------
-# Training for deletion makes neighbouring pixels share the work: the weights of a class are smooth, and
-# a dead pixel has a neighbour that says the same.
+# Training for deletion spreads the weight over neighbouring pixels: the weights of a class are smooth,
+# and a dead pixel has a neighbour with similar information.
 fig, axes = plt.subplots(2, 10, figsize=(8, 2.1), layout="constrained")
 for row, name in zip(axes, ["LinearSVC", "DropoutSVC, Gaussian, balanced"], strict=True):
     for digit, ax in enumerate(row):
