@@ -2,22 +2,22 @@ r"""
 Comparing expectations
 ======================
 
-The expected hinge loss of a noisy score has no closed form. Two stand for it: the paper's *bound*,
-which never is below the truth, and the value for a *Gaussian* score of the same mean and variance. Both
-are functions of these two moments,
+The expected hinge loss of a noisy score has no closed form. Two functions replace it: the paper's
+*bound*, which is never below the true value, and the value for a *Gaussian* score of the same mean and
+variance. Both depend on these two moments,
 
 .. math:: \varphi_\text{bound} = \tfrac12\bigl(z + \sqrt{z^2 + v}\bigr), \qquad
           \varphi_\text{gaussian} = z\,\Phi(z/\sqrt v) + \sqrt v\,\phi(z/\sqrt v), \qquad z = \ell - y\,m,
 
 with :math:`\Phi` and :math:`\phi` the normal distribution and its density. This page compares them with
-the truth.
+the true value.
 """
 
 # %%
 # One example
 # -----------
-# Dropout at rate 0.8 of D equal features has a score that is a scaled binomial: its expected loss is a
-# finite sum.
+# With dropout at rate 0.8 of D equal features the score is a scaled binomial variable: its expected loss
+# is a finite sum.
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.stats import binom
@@ -46,16 +46,17 @@ axes[0].legend()
 plt.show()
 
 # %%
-# With four features the score is far from normal, and the Gaussian value lies on either side of the
-# truth. With 64 it can hardly be told from it. The bound is above the truth everywhere: at the margin
-# by 0.1 standard deviations (half of one, where a normal score has 0.4), and more for larger scores,
-# whose noise grows with them; it makes large weights dearer than they are.
+# With four features the score is far from normal, and the Gaussian value lies on either side of the true
+# value. With 64 features the two can hardly be distinguished. The bound is above the true value
+# everywhere: at the margin by 0.1 standard deviations (it is 0.5 standard deviations, where a normal
+# score has 0.4), and more for larger scores, whose noise grows with them. So it penalises large weights
+# more than it should.
 #
-# The models they give
+# The resulting models
 # --------------------
-# On digits, 64 pixels: the objective of each fit is compared with the mean hinge loss on 100 sampled
-# corruptions of the training images, for the fitted weights. Errors are those on the test images, whole
-# and corrupted.
+# On digits, 64 pixels: the loss in the objective of each fit is compared with the mean hinge loss on 100
+# sampled corruptions of the training images, for the fitted weights. Errors are those on the test images,
+# whole and corrupted.
 X, y = load_digits(return_X_y=True)
 X, X_test, y, y_test = train_test_split(X / 16, y > 4, test_size=0.5, random_state=0, stratify=y)
 sign = np.where(y, 1.0, -1.0)
@@ -75,7 +76,7 @@ for rate in (0.2, 0.5, 0.8):
         )
 
 # %%
-# The Gaussian objective agrees with what sampling gives; the bound claims more than there is. Because
-# it overstates the loss of examples near the margin it acts like somewhat heavier noise, and the errors
-# of the two are close. Use "bound" for the paper's model and where few features carry a score,
-# "gaussian" where many share the work.
+# The Gaussian objective agrees with sampling; the bound is above it. Because the bound overstates the
+# loss of examples near the margin, it acts like somewhat heavier noise, and the errors of the two are
+# close. Use "bound" for the paper's model and where a score depends on few features, "gaussian" where
+# many contribute.
