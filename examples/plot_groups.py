@@ -2,18 +2,18 @@
 Which measurement to make twice
 ===============================
 
-Features rarely die alone, and they do not arrive as zeros but as NaN. scikit-learn's breast cancer data
-have ten measurements of three columns each: a mean, its standard error and the worst value. Here whole
-measurements are missing when predictions are made.
+Features are often missing in groups, and they arrive as NaN, not as zeros. scikit-learn's breast cancer
+data have ten measurements of three columns each: a mean, its standard error and the worst value. Here
+whole measurements are missing at prediction time.
 """
 
 # %%
-# Train for it
-# ------------
+# Train for missing groups
+# ------------------------
 # :class:`~marginout.noise.GroupDeletion` deletes the three columns of a measurement together. With
-# ``missing="deleted"`` a model takes NaN for dead features; :class:`~sklearn.preprocessing.StandardScaler`
-# hands them on. The plain SVM has no noise to say otherwise, so its survivors are rescaled to make up
-# for the dead.
+# ``missing="deleted"`` a model treats NaN as dead features;
+# :class:`~sklearn.preprocessing.StandardScaler` keeps NaN. The plain SVM has no noise, so its survivors
+# are rescaled to compensate for the dead features.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer
@@ -39,7 +39,7 @@ models = {
 # %%
 # Lose measurements
 # -----------------
-# Every test example loses some of its ten measurements, drawn at random, twenty times over.
+# Every test example loses some of its ten measurements, drawn at random; twenty draws.
 
 
 def lose(X, count, rng):
@@ -64,7 +64,8 @@ ax.legend(frameon=False)
 # %%
 # Which one matters?
 # ------------------
-# :func:`~marginout.robustness.group_impact` takes each measurement, and each pair, from the fixed model.
+# :func:`~marginout.robustness.group_impact` removes each measurement, and each pair, without refitting
+# the model.
 impact = group_impact(model, X_test, y_test, names[measurement], fill=np.nan)
 print(impact)
 GroupImpactDisplay.from_impact(impact)
