@@ -2,9 +2,9 @@
 Hidden units under noise
 ========================
 
-One hidden layer, trained under dropout like the linear models. ``propagation="gaussian"`` carries the
-noise through the layer with the variance of saturated units; the paper's ``"taylor"`` expansion sees
-none in them.
+One hidden layer, trained under dropout like the linear models. ``propagation="gaussian"`` propagates the
+noise through the layer with the variance of saturated units; the paper's ``"taylor"`` expansion takes
+this variance as zero.
 """
 
 # %%
@@ -31,10 +31,11 @@ for name, model in models.items():
     print(f"{name:20s} error on whole images {1 - model.fit(X, y).score(X_test, y_test):.3f}")
 
 # %%
-# Survivors are rescaled here, as dropout does in training: a mean score stays what it was. With
+# Survivors are rescaled here, as dropout does in training: the mean of a score does not change. With
 # these parameters, none of them tuned, the hidden layers err less than the linear model on whole images.
-# That advantage is gone once many pixels are, unless noise was carried through the layer. (README has the
-# errors of linear models with C chosen: on whole images they come down to those of these 20 units.)
+# This advantage is lost when many pixels are deleted, unless noise was propagated through the layer. (The
+# README has the errors of linear models with C chosen: on whole images they are as low as those of these
+# 20 units.)
 display = DeletionCurveDisplay.from_estimators(
     models, X_test, y_test, rates=np.linspace(0, 0.7, 8), n_repeats=5, rescale=True, random_state=0
 )
@@ -44,8 +45,8 @@ plt.show()
 # %%
 # What the units respond to
 # -------------------------
-# Units from the largest weight for the digit 3 to the smallest, each with the six test images that
-# excite it most and its mean response to every class. Units are shared by all ten classes.
+# Units from the largest weight for the digit 3 to the smallest, each with the six test images of its
+# largest responses and its mean response to every class. Units are shared by all ten classes.
 HiddenUnitsDisplay.from_estimator(
     models["20 units, gaussian"], X_test, y_test, output=3, n_units=4, image_shape=(8, 8)
 )
@@ -54,7 +55,7 @@ plt.show()
 # %%
 # The layer is a transformer
 # --------------------------
-# ``transform`` gives the activations, for any model that follows in a pipeline.
+# ``transform`` returns the activations, for any model that follows in a pipeline.
 model = models["20 units, gaussian"]
 G = model.transform(X_test)
 print(
