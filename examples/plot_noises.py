@@ -2,17 +2,18 @@
 Which noise?
 ============
 
-Train for what will happen. Here one linear SVM for each of four noises is trained on scikit-learn's
-digits and tested under all of them: rows are what a model was trained for, columns what it meets.
+Train for what will happen at prediction time. Here one linear SVM for each of four noises is trained on
+scikit-learn's digits and tested under all of them: rows are the noise in training, columns the noise at
+test time.
 """
 
 # %%
 # Four corruptions
 # ----------------
-# :class:`~marginout.noise.Deletion` leaves the survivors as they are, as a dead pixel does to its
+# :class:`~marginout.noise.Deletion` leaves the survivors unchanged, as a dead pixel leaves its
 # neighbours. :class:`~marginout.noise.Dropout` rescales them, so that a score keeps its mean.
-# :class:`~marginout.noise.Gaussian` blurs every pixel by the same amount,
-# :class:`~marginout.noise.Poisson` bright ones more, as counted photons do.
+# :class:`~marginout.noise.Gaussian` adds the same noise to every pixel, :class:`~marginout.noise.Poisson`
+# more noise to bright pixels, as in photon counts.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
@@ -65,16 +66,16 @@ for (row, column), error in np.ndenumerate(errors):
     ax.text(column, row, f"{100 * error:.1f}", ha="center", va="center", color="white" if dark else "black")
 ax.set_xticks(range(len(noises)), noises, rotation=20)
 ax.set_yticks(range(len(noises)), noises)
-ax.set(xlabel="met at test time", ylabel="trained for", title="test error (%); bright is best in its column")
+ax.set(xlabel="tested under", ylabel="trained for", title="test error (%); bright is best in its column")
 plt.show()
 
 # %%
-# Which model is best in each column:
+# The best model in each column:
 for name, column in zip(noises, errors.T, strict=True):
     best = list(noises)[int(column.argmin())]
     print(f"tested with {name:14s} best trained for {best:14s} {column.min():.3f}, plain SVM {column[0]:.3f}")
 
 # %%
-# Each of the heavy noises costs accuracy on whole images and wins it back, several times over, where it
-# is met. Dropout and deletion can stand in for each other here; additive noise is another matter, for
-# it also reaches the empty pixels at the border.
+# Training for a heavy noise costs accuracy on whole images and gains several times as much under that
+# noise. Dropout and deletion can replace each other here; additive noise is different, because it also
+# changes the empty pixels at the border.
