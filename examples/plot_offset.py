@@ -1,4 +1,4 @@
-"""What the offset does when pixels vanish: the figure of docs/offset.md, from 5,000 MNIST digits.
+"""The effect of the offset when pixels are deleted: the figure of docs/offset.md, from 5,000 MNIST digits.
 
 Needs matplotlib (``pip install '.[plot]'``) and ``mnist.npz`` in the folder that MARGINOUT_DATA names. Writes
 the figure to the file named on the command line, ``offset.svg`` by default, and the accuracies beside it as
