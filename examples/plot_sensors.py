@@ -3,17 +3,17 @@ Sensors that die
 ================
 
 A model is trained while all sensors work and used when some do not. scikit-learn's breast cancer data
-play the plant: ten instruments, each of which delivers three readings (a mean, its standard error and
-the worst value). An instrument that dies takes its three readings with it, and the model is told
-"average", a zero once the readings are standardised.
+stand for a plant with ten instruments, each with three readings (a mean, its standard error and the worst
+value). If an instrument fails, its three readings are replaced by their average, which is zero once the
+readings are standardised.
 """
 
 # %%
 # Train once
 # ----------
-# The plain SVM has its C chosen by cross-validation on whole data; so has the other, which is trained for
-# readings that are missing with probability 0.5. :class:`~marginout.noise.Deletion` is the raw event:
-# survivors keep their value, as they do here.
+# C is chosen by cross-validation on whole data, for the plain SVM and for the other model, which is
+# trained for readings that are missing with probability 0.5. :class:`~marginout.noise.Deletion` is raw
+# deletion: survivors keep their values, as they do here.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer
@@ -48,9 +48,9 @@ for name, pipeline in fitted.items():
 # %%
 # Lose instruments
 # ----------------
-# The same fixed models, scored as instruments die at random. ``step=1`` deletes what the scaler
-# delivers, so that a dead reading is an average one. On the right the worst case, reading by reading:
-# for each patient those that hurt its score most.
+# The same models without refitting, scored as instruments fail at random. ``step=1`` deletes in the
+# output of the scaler, so a dead reading has its average value. On the right the worst case, by single
+# readings: for each patient those that damage its score most.
 settings = {"rates": np.linspace(0, 0.9, 10), "step": 1, "random_state": 0}
 fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3.4), sharey=True, layout="constrained")
 DeletionCurveDisplay.from_estimators(
@@ -72,13 +72,13 @@ right.set(xlabel="readings dead (%), worst case", ylabel="")
 plt.show()
 
 # %%
-# While at most a third of the instruments is dead the plain model is as good or better: training for a
-# loss that does not happen costs something. Beyond that, and most of all in the worst case, the other
-# one holds. Weights explain it. A plain SVM also uses *differences* between readings that nearly agree,
-# with weights against a reading's own correlation with the outcome; such a pair misleads once one of
-# the two is gone. Training for loss does not build on them.
+# While at most a third of the instruments is dead, the plain model is as good or better: training for a
+# loss that does not happen has a cost. Beyond that, and most of all in the worst case, the other model is
+# better. The weights explain this. A plain SVM also uses *differences* between readings that nearly
+# agree, with weights against a reading's own correlation with the outcome; such a pair misleads once one
+# of the two is missing. Training for loss does not rely on them.
 signs = np.sign(np.corrcoef(X.T, y)[-1, :-1])
 for name, pipeline in fitted.items():
     weights = pipeline[-1].best_estimator_.coef_[0]
     against = np.abs(weights[weights * signs < 0]).sum() / np.abs(weights).sum()
-    print(f"{name}: {against:.0%} of the weights' sum stands against the reading's own correlation")
+    print(f"{name}: {against:.0%} of the weights' sum is against the reading's own correlation")
