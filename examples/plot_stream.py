@@ -2,15 +2,15 @@
 A stream in which sensors begin to fail
 =======================================
 
-`partial_fit` looks at every example once, in order. Here handwritten digits come one after the other, and
-every one of them is predicted before it is learnt: progressive validation, which needs no test set.
-From the middle of the stream on, a third of the pixels are dead in every image, others in each.
+`partial_fit` uses every example once, in order. Here handwritten digits arrive one after the other, and
+each is predicted before it is learnt: progressive validation, which needs no test set. From the middle of
+the stream on, a third of the pixels are dead in every image, different ones in each.
 """
 
 # %%
 # The stream
 # ----------
-# One stream is one pass over scikit-learn's digits in a random order: no digit comes twice.
+# One stream is one pass over scikit-learn's digits in a random order: no image comes twice.
 from functools import partial
 
 import matplotlib.pyplot as plt
@@ -43,8 +43,8 @@ def progressive(make, seed):
 # %%
 # Parameters
 # ----------
-# Every kind of model takes the parameters with the fewest errors on three streams of other orders. There is
-# no learning rate to choose for ours, and the size of a call does not change what it learns.
+# For every kind of model the parameters with the fewest errors on three streams in other orders are
+# chosen. Ours has no learning rate to choose, and the size of a call does not change the result.
 candidates = {
     "DropoutSVC, deletion": [
         partial(DropoutSVC, C, noise=Deletion(rate)) for C in (1, 10, 100) for rate in (0.1, 0.2, 1 / 3)
@@ -66,8 +66,8 @@ for name, make in chosen.items():
 # %%
 # Predict, then learn
 # -------------------
-# Means over ten streams, in per cent, before and after the pixels begin to fail, and the standard error of
-# the difference from the model without noise.
+# Means over ten streams, in per cent, before and after the pixels begin to fail; in brackets the
+# difference from the model without noise and its standard error.
 curves = {
     name: 100 * np.array([progressive(make, seed) for seed in range(10)]) for name, make in chosen.items()
 }
@@ -91,5 +91,5 @@ figure.tight_layout()
 plt.show()
 
 # %%
-# A model that has integrated such losses out from the start pays a little while images are whole, and errs
-# less once pixels die: the table above says by how much.
+# A model that integrates such losses out from the start errs a little more while images are whole, and
+# less once pixels fail: the table above says by how much.
