@@ -2,8 +2,9 @@
 Text on few documents
 =====================
 
-Two hundred documents and two thousand words: the case that dropout training is made for. Every word is
-a weak hint, and a plain SVM leans on whichever happened to tell the training documents apart.
+Two hundred documents and two thousand words: the case that dropout training is made for. Every word
+carries little information, and a plain SVM relies on the words that happen to separate the training
+documents.
 
 The documents are real and come with the libraries: the descriptions of the functions and classes of
 NumPy, SciPy and scikit-learn, from their docstrings. The task is to tell which library a description
@@ -35,7 +36,7 @@ LIBRARIES = {
 
 
 def descriptions():
-    """What stands above "Parameters" in the docstrings, and the library each is from."""
+    """The text above "Parameters" of each docstring, and the library of each."""
     found = {}
     for library, modules in LIBRARIES.items():
         for module in map(importlib.import_module, modules.split()):
@@ -55,8 +56,8 @@ print(texts[1])
 # %%
 # Errors over C and the rate
 # --------------------------
-# Two hundred documents train, all others test; six draws. :func:`marginout.path` solves the whole grid,
-# and rate 0 is a plain SVM. Words count as 0 and 1, or have tf-idf weights.
+# Two hundred documents for training, all others for testing; six draws. :func:`marginout.path` solves the
+# whole grid, and rate 0 is a plain SVM. Words are 0 or 1, or have tf-idf weights.
 Cs, rates = np.logspace(-3, 1, 7), [0.0, 0.1, 0.3, 0.5, 0.7, 0.9]
 tokens = {"token_pattern": "[a-z]{2,}", "stop_words": ["numpy", "scipy", "sklearn", "scikit"]}
 words = {
@@ -84,7 +85,7 @@ for name, result in results.items():
     print(f"words as {name:8s}", "  ".join(f"rate {r:g}: {e:.3f}" for r, e in zip(rates, best, strict=True)))
 
 # %%
-# Those are the errors at the best C of each rate, means of six draws. The figure shows all.
+# These are the errors at the best C of each rate, means of six draws. The figure shows all values of C.
 fig, axes = plt.subplots(1, 2, figsize=(8, 3.6), sharey=True, layout="constrained")
 colours = plt.colormaps["viridis"](np.linspace(0, 0.9, len(rates)))
 for ax, (name, result) in zip(axes, results.items(), strict=True):
@@ -97,13 +98,13 @@ axes[0].legend(fontsize="small")
 plt.show()
 
 # %%
-# With words as 0 and 1 a little dropout takes away a part of the error that no C of the plain SVM
-# removes: noise penalises the weight of a word by how often the word occurs, a ridge cannot. With
-# tf-idf, which makes frequent words small beforehand, there is little left to gain. Heavy noise costs
-# accuracy in both cases: these descriptions are short, a few dozen words, and of nine words in ten
-# being gone no good model comes. Longer texts bear more; on the product reviews of the README rates of
-# 0.3 to 0.7 are chosen for counts.
+# With words as 0 and 1 a little dropout removes a part of the error that no C of the plain SVM removes:
+# noise penalises the weight of a word by how often the word occurs, which a ridge cannot do. With tf-idf,
+# which makes frequent words small beforehand, there is little left to gain. Heavy noise costs accuracy in
+# both cases: these descriptions are short, a few dozen words, and training without nine words in ten
+# gives no good model. Longer texts tolerate more noise; on the product reviews of the README rates of 0.3
+# to 0.7 are chosen for counts.
 #
-# Both sides were judged on the test documents here, at every C and rate, to see what is possible.
-# :class:`~marginout.DropoutSVCCV` makes the choice from training documents alone
+# Here both models were evaluated on the test documents at every C and rate, to show what is possible.
+# :class:`~marginout.DropoutSVCCV` chooses from training documents alone
 # (:ref:`sphx_glr_gallery_plot_choose_rate.py`).
