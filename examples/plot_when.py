@@ -2,9 +2,9 @@
 When it helps, and when not
 ===========================
 
-Every classification set that comes with scikit-learn, whole, cut to a few examples, and with half of
-the features of the test examples missing. :class:`~marginout.DropoutSVCCV` chooses by cross-validation
-on the training data *as they are*: once over C alone, a plain SVM, and once over C and the rate. No
+Every classification set that comes with scikit-learn: whole, reduced to a few examples, and with half of
+the features of the test examples missing. :class:`~marginout.DropoutSVCCV` chooses by cross-validation on
+the training data *without corruption*: once over C alone, a plain SVM, and once over C and the rate. No
 result is left out. (A rate of 0.01 stands for none.)
 """
 
@@ -59,7 +59,7 @@ for label, (a, b, c, d, rate) in rows.items():
     print(f"{label:30s}{a:11.3f}{b:11.3f}{c:13.3f}{d:11.3f}   {rate:.2f}")
 
 # %%
-# The picture: points below the diagonal are won by dropout.
+# In the figure, dropout is better at points below the diagonal.
 table = np.array(list(rows.values()))
 fig, ax = plt.subplots(figsize=(5, 4.4), layout="constrained")
 for first, marker, label in ((0, "o", "whole test examples"), (2, "s", "half of the features")):
@@ -71,9 +71,9 @@ ax.legend()
 plt.show()
 
 # %%
-# On iris and wine, where a few clean features decide, cross-validation mostly chooses next to no noise, and
-# little is won or lost. On digits, 64 features that repeat one another, it chooses some: a gain with 60
-# examples, none with 300; on breast cancer the gain is small, or none. Where features go missing it is
-# larger, though nothing was tuned for that here: train with the rate that you expect
-# (:ref:`sphx_glr_gallery_plot_sensors.py`). These are means of two draws: differences of a percent or two
-# are within their spread.
+# On iris and wine, where a few clean features decide the class, cross-validation mostly chooses hardly
+# any noise, and little is gained or lost. On digits, 64 features that repeat one another, it chooses
+# some: a gain with 60 examples, none with 300. On breast cancer the gain is small, or none. Where
+# features are missing it is larger, although nothing was tuned for that here: train with the rate that
+# you expect (:ref:`sphx_glr_gallery_plot_sensors.py`). These are means of two draws: differences of a
+# percent or two are within their spread.
