@@ -1,4 +1,4 @@
-# make demo    train on data inside scikit-learn, show what happens when features die, and write a report
+# make demo    train on data inside scikit-learn, show what happens when features are deleted, and write a report
 # make test    run the tests
 # make test-oldest   run them with the lowest versions that pyproject.toml admits, in .venv-oldest
 # make sanitize   run the kernels' tests and a longer fuzz with address and undefined-behaviour sanitizers, in .venv-sanitize (gcc)
@@ -6,16 +6,16 @@
 # make lint    ruff and mypy
 # make docs    build the documentation in docs/_build/html; warnings are errors
 # make reproduction   a tiny version of the paper's experiments (REPRODUCTION="run all": all of them, for hours)
-# Each sets itself up in .venv: Python >= 3.11, a C compiler, make and a package index are enough.
+# Each target creates its environment in .venv: Python >= 3.11, a C compiler, make and a package index are enough.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 SANITIZE := .venv-sanitize
-# Tests that reach every kernel, on small data: a sanitized pass is several times slower.
+# Tests that run every kernel, on small data: sanitized code is several times slower.
 SANITIZED := tests/test_csr_form.py tests/test_fuzz.py tests/test_design.py
-# What a build of the documentation leaves behind
+# Output of a build of the documentation
 PAGES := docs/_build docs/api/generated docs/gallery
 SOURCES := $(shell find src -name '*.py' -o -name '*.py[xi]' -o -name '*.pxi' -o -name '*.h' -o -name 'meson.build' -o -name '*.css' -o -name '*.js') meson.build pyproject.toml
 REPRODUCTION ?= run all --quick
@@ -31,7 +31,7 @@ test: $(VENV)/.test
 test-oldest: $(OLDEST)/.test
 	$(OLDEST)/bin/python -m pytest -n 2
 
-# Python itself is not sanitized, so the library must be loaded first; it allocates once and for good, which is no leak.
+# Python itself is not sanitized, so the sanitizer's library must be loaded first. Memory that Python keeps until its end is not a leak.
 sanitize: $(SANITIZE)/.installed
 	LD_PRELOAD="$$($${CC:-cc} -print-file-name=libasan.so) $$($${CC:-cc} -print-file-name=libstdc++.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 OMP_NUM_THREADS=2 \
@@ -45,7 +45,7 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# From nothing each time: a page left by a build that failed, or of a name that is gone, would be an error.
+# From a clean state each time: a page left by a failed build, or of a removed name, would be an error.
 docs: $(VENV)/.docs
 	rm -rf $(PAGES)
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
@@ -70,16 +70,16 @@ $(VENV)/.created:
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.created $(SOURCES)
-	@echo "building marginout in $(VENV): pip compiles its kernels, which takes a while ..."
+	@echo "building marginout in $(VENV): pip compiles its kernels, which takes some time ..."
 	$(BIN)/python -m pip install --quiet .
 	@touch $@
 
-# What is installed already is not built again: these only add what an extra needs.
+# The library is not built again: these only add the requirements of an extra.
 $(VENV)/.test: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet 'marginout[test]'
 	@touch $@
 
-# The build's own requirements are the lowest too, so they lie in the environment and not in one of pip's.
+# The build's own requirements have their lowest versions too, so they are in this environment and not in an isolated one of pip.
 $(OLDEST)/.test: .ci/oldest.py $(SOURCES)
 	$(PYTHON) -m venv --clear $(OLDEST)
 	$(PYTHON) .ci/oldest.py > $(OLDEST)/constraints.txt
