@@ -1,4 +1,4 @@
-"""How the documentation is built: ``make docs``. Nothing is fetched from the network."""
+"""Configure the build of the documentation (``make docs``). Nothing is fetched from the network."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": "/plot_",
-    # Scripts that draw the README's figures; one of them needs MNIST.
+    # Scripts that draw the figures of README and docs/offset.md; one of them needs MNIST.
     "ignore_pattern": r"(demo|plot_deletion|plot_offset)\.py",
     "within_subsection_order": "gallery_order.Order",
     "abort_on_example_error": True,

@@ -1,4 +1,4 @@
-"""The order of the examples: first those that show what the library is for."""
+"""Order of the examples: first those that show the purpose of the library."""
 
 ORDER = (
     "text",
@@ -15,7 +15,7 @@ ORDER = (
 
 
 class Order:
-    """A sorting key for sphinx-gallery; an example that is not named above comes last."""
+    """Sorting key for sphinx-gallery; examples that ORDER does not list come last."""
 
     def __init__(self, src_dir: str) -> None:
         self.src_dir = src_dir

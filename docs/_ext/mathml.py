@@ -1,4 +1,4 @@
-"""Formulas as MathML, made when the pages are built: they need no script and no network to be read."""
+"""Formulas as MathML, made when the pages are built: reading them needs no script and no network."""
 
 from __future__ import annotations
 
