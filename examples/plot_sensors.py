@@ -1,6 +1,6 @@
 """
-Sensors that die
-================
+Sensors that fail
+=================
 
 A model is trained while all sensors work and used when some do not. scikit-learn's breast cancer data
 stand for a plant with ten instruments, each with three readings (a mean, its standard error and the worst
