@@ -76,7 +76,7 @@ def main() -> int:
         for name in NAMES:
             experiment = load(name)
             cells = experiment.cells(False)
-            done = sum(Store(RESULTS).path(name, settings).is_file() for settings in cells)
+            done = len(cells) - Store(RESULTS).load(name, cells).count(None)
             print(f"{name:15}{experiment.where:27}{done:4} of {len(cells):3} cells  {experiment.title}")
         return 0
     from reproduction.runner import run, verify

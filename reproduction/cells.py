@@ -1,8 +1,8 @@
-"""Cells, the units of work of an experiment, and the folder of small files that keeps their results.
+"""Cells, the units of work of an experiment, and the store of their results: one file per experiment.
 
-A cell is a dict of settings that says everything a measurement depends on: models, data, grids,
-seeds. Its file is named after them, so a finished cell is found again, and one whose protocol has changed
-is not mistaken for it.
+A cell is a dict of settings that holds everything a measurement depends on: models, data, grids, seeds.
+Its key is made of the settings. So a finished cell is found again, and a cell with a changed protocol is
+another cell.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import json
 import os
 import platform
 import re
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -44,7 +46,7 @@ class Experiment:
 
 
 def key(settings: Settings) -> str:
-    """The name of a cell's file: its short settings, readable, and a hash of all of them."""
+    """The name of a cell: its short settings, readable, and a hash of all settings."""
     values = [str(value) for value in settings.values() if isinstance(value, (str, int, float))]
     words = re.sub(r"[^A-Za-z0-9.]+", "-", "-".join(values))[:60].strip("-.")
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
@@ -53,23 +55,33 @@ def key(settings: Settings) -> str:
 
 @dataclass(frozen=True)
 class Store:
-    """Results of finished cells: FOLDER/EXPERIMENT/KEY.json."""
+    """Records of finished cells: FOLDER/EXPERIMENT.jsonl, one line per cell, sorted by `key`."""
 
     folder: Path
 
-    def path(self, experiment: str, settings: Settings) -> Path:
-        return self.folder / experiment / f"{key(settings)}.json"
+    def path(self, experiment: str) -> Path:
+        return self.folder / f"{experiment}.jsonl"
 
-    def load(self, experiment: str, settings: Settings) -> Result | None:
-        """The whole record of a cell, None if it has not been run."""
-        try:
-            record = json.loads(self.path(experiment, settings).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return None
-        return dict(record)
+    def load(self, experiment: str, cells: Sequence[Settings]) -> list[Result | None]:
+        """The record of each cell, None for a cell that has not been run.
+
+        A last line that is not complete counts as not run, with a warning; the next `save` removes it.
+        """
+        records, complete = _read(self.path(experiment))
+        if not complete:
+            warnings.warn(
+                f"{self.path(experiment)}: the last line is not complete; its cell counts as not run.",
+                stacklevel=2,
+            )
+        return [records.get(key(settings)) for settings in cells]
 
     def save(self, experiment: str, settings: Settings, result: Result, seconds: float) -> None:
-        """Keep a result, all of it or nothing: a file appears under its name only when it is complete."""
+        """Add the record of a cell, in place of an earlier one.
+
+        The file is replaced as a whole, so that it is complete at every moment, and sorted. The lock lets
+        several processes add to one file; it ends with its process. Reading and writing the largest file
+        (1,000 cells, 0.6 MB) takes about 40 ms. A cell of it takes 1.5 s.
+        """
         record = {
             "experiment": experiment,
             "settings": settings,
@@ -78,31 +90,50 @@ class Store:
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
             **environment(),
         }
-        path = self.path(experiment, settings)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(f".{os.getpid()}.partial")
-        with partial.open("w", encoding="utf-8") as file:
-            json.dump(record, file, indent=1)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-
-    def sweep(self, experiment: str) -> None:
-        """Remove what killed runs left half-written, unless the process that writes it is alive."""
-        for partial in (self.folder / experiment).glob("*.partial"):
-            if not _alive(int(partial.suffixes[-2][1:])):
-                partial.unlink(missing_ok=True)
+        path = self.path(experiment)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with _locked(self.folder):
+            records, _ = _read(path)
+            records[key(settings)] = record
+            partial = path.with_suffix(".partial")
+            with partial.open("w", encoding="utf-8") as file:
+                file.writelines(json.dumps(records[each]) + "\n" for each in sorted(records))
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(path)
 
 
-def _alive(process: int) -> bool:
+def _read(path: Path) -> tuple[dict[str, Result], bool]:
+    """The records of a file by their keys, and whether its last line is complete."""
     try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+        lines = path.read_bytes().splitlines()
+    except FileNotFoundError:
+        return {}, True
+    records = {}
+    for number, line in enumerate(lines, 1):
+        try:
+            record = json.loads(line)
+        except ValueError:
+            if number == len(lines):
+                return records, False
+            raise ValueError(
+                f"{path}, line {number} is not JSON: remove it, and its cell is run again."
+            ) from None
+        records[key(record["settings"])] = record
+    return records, True
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Wait until no other process writes in a folder. Windows has no fcntl: one process at a time there."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    with (folder / ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 @cache

@@ -23,8 +23,7 @@ def run(experiment: Experiment, store: Store, quick: bool = False, part: tuple[i
     Part (i, n) is every n-th cell from the i-th on, for as many processes side by side.
     """
     cells = experiment.cells(quick)[part[0] - 1 :: part[1]]
-    store.sweep(experiment.name)
-    done = [store.load(experiment.name, settings) for settings in cells]
+    done = store.load(experiment.name, cells)
     seconds = [record["seconds"] for record in done if record is not None]
     todo = [settings for settings, record in zip(cells, done, strict=True) if record is None]
     print(f"== {experiment.name} ({experiment.where}): {len(todo)} of {len(cells)} cells to run", flush=True)
@@ -55,13 +54,17 @@ def _measured(experiment: Experiment, settings: Settings) -> Result:
 
 def verify(experiment: Experiment, store: Store, count: int, seed: int) -> bool:
     """Run so many finished cells again, drawn at random; whether their scores came back."""
-    records = ((settings, store.load(experiment.name, settings)) for settings in experiment.cells(False))
-    done = [settings for settings, record in records if record and set(SCORES) & record["result"].keys()]
+    cells = experiment.cells(False)
+    records = zip(cells, store.load(experiment.name, cells), strict=True)
+    done = [
+        (settings, record["result"])
+        for settings, record in records
+        if record and set(SCORES) & record["result"].keys()
+    ]
     drawn = random.Random(seed).sample(done, min(count, len(done)))
     print(f"== {experiment.name} ({experiment.where}): {len(drawn)} of {len(done)} cells again", flush=True)
     agreed = True
-    for settings in drawn:
-        kept = (store.load(experiment.name, settings) or {})["result"]
+    for settings, kept in drawn:
         gap = difference(kept, _measured(experiment, settings))
         same = gap <= (HIDDEN_SPREAD if "K" in settings else SPREAD)
         agreed &= same

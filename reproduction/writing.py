@@ -28,7 +28,7 @@ class Results:
     @classmethod
     def of(cls, experiment: Experiment, store: Store) -> Results:
         cells = experiment.cells(False)
-        return cls([(settings, store.load(experiment.name, settings)) for settings in cells], store)
+        return cls(list(zip(cells, store.load(experiment.name, cells), strict=True)), store)
 
     def other(self, experiment: Experiment) -> Results:
         """The results of another experiment, to set beside these."""

@@ -27,6 +27,9 @@ from reproduction.writing import NOT_RUN, Check, Results, Section, check, positi
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "reproduction" / "results"
 
+#: Bytes of the largest file that the repository takes.
+LARGEST = 1_500_000
+
 #: 30 cells of ten milliseconds through the real runner; every start of a cell leaves a line in a file.
 KILLED = """
 import sys, time
@@ -39,7 +42,7 @@ def measure(settings):
     time.sleep(0.01)
     return {"square": settings["cell"] ** 2, "long": list(range(20000))}
 experiment = Experiment("killed", "", "", lambda quick: grid(cell=range(30)), measure, None)
-run(experiment, Store(Path(sys.argv[1])))
+run(experiment, Store(Path(sys.argv[1])), part=(int(sys.argv[3]), int(sys.argv[4])))
 """
 
 
@@ -57,32 +60,112 @@ def command(*arguments, data=True, **environment):
     )
 
 
+def records(folder, experiment):
+    """The records of an experiment's file, each line read by itself."""
+    path = folder / f"{experiment}.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
 def test_a_killed_run_loses_at_most_the_cell_in_progress(tmp_path):
     started, folder = tmp_path / "started", tmp_path / "results"
     draw, kills = random.Random(0), 0
     for _ in range(4):
-        before = len(list(folder.glob("killed/*.json")))
-        process = command("-c", KILLED, folder, started)
+        before = len(records(folder, "killed"))
+        process = command("-c", KILLED, folder, started, 1, 1)
         # Wait for the first new cell, then for a random moment, or the kills would all fall on imports.
-        while len(list(folder.glob("killed/*.json"))) == before and process.poll() is None:
+        while len(records(folder, "killed")) == before and process.poll() is None:
             time.sleep(0.001)
         time.sleep(draw.uniform(0, 0.1))
         kills += process.poll() is None
         process.send_signal(signal.SIGKILL)
         process.communicate()
-        for path in folder.glob("killed/*.json"):
-            record = json.loads(path.read_text())
+        for record in records(folder, "killed"):
             assert record["result"]["square"] == record["settings"]["cell"] ** 2
             assert len(record["result"]["long"]) == 20000
-    process = command("-c", KILLED, folder, started)
+    process = command("-c", KILLED, folder, started, 1, 1)
     assert "cells to run" in process.communicate()[0]
     assert process.returncode == 0
     assert kills > 0
-    assert len(list(folder.glob("killed/*.json"))) == 30
-    assert not list(folder.glob("killed/*.partial"))
+    assert len(records(folder, "killed")) == 30
+    assert not list(folder.glob("*.partial"))
     starts = [int(line) for line in started.read_text().split()]
     assert set(starts) == set(range(30))
     assert len(starts) <= 30 + kills
+
+
+def test_processes_side_by_side_keep_all_cells(tmp_path):
+    started, folder = tmp_path / "started", tmp_path / "results"
+    processes = [command("-c", KILLED, folder, started, part, 3) for part in (1, 2, 3)]
+    for process in processes:
+        text = process.communicate()[0]
+        assert process.returncode == 0, text
+        assert "10 of 10 cells to run" in text
+    found = records(folder, "killed")
+    assert {record["settings"]["cell"] for record in found} == set(range(30))
+    keys = [key(record["settings"]) for record in found]
+    assert len(keys) == 30
+    assert keys == sorted(keys)
+
+
+@pytest.mark.parametrize("cut", [b"", b"{", b'{"settings": {"cell"', b"\x00\x00\n"])
+def test_a_broken_last_line_is_run_again(tmp_path, capsys, cut):
+    """The line of one of four cells is cut off, at its beginning, in the middle, or written as zeros."""
+    runs = []
+
+    def measure(settings):
+        runs.append(settings["cell"])
+        return {"square": settings["cell"] ** 2}
+
+    cells = grid(cell=range(4))
+    experiment, store = Experiment("cells", "", "", lambda quick: cells, measure, None), Store(tmp_path)
+    assert run(experiment, store)
+    whole = records(tmp_path, "cells")
+    lines = store.path("cells").read_bytes().splitlines(keepends=True)
+    store.path("cells").write_bytes(b"".join(lines[:3]) + cut)
+    lost = whole[3]["settings"]["cell"]
+    if cut:
+        with pytest.warns(UserWarning, match=r"cells\.jsonl: the last line is not complete"):
+            assert store.load("cells", cells)[lost] is None
+        with pytest.warns(UserWarning, match="its cell counts as not run"):
+            assert run(experiment, store)
+    else:
+        assert run(experiment, store)
+    assert runs == [0, 1, 2, 3, lost]
+    assert "1 of 4 cells to run" in capsys.readouterr().out
+    again = records(tmp_path, "cells")
+    assert again[:3] == whole[:3]
+    assert [record["settings"] for record in again] == [record["settings"] for record in whole]
+
+
+def test_a_last_line_without_its_end_is_complete(tmp_path):
+    store = Store(tmp_path)
+    store.save("cells", {"cell": 0}, {"square": 0}, 1.0)
+    store.path("cells").write_bytes(store.path("cells").read_bytes().rstrip())
+    assert store.load("cells", [{"cell": 0}])[0]["result"] == {"square": 0}
+    store.save("cells", {"cell": 1}, {"square": 1}, 1.0)
+    assert len(records(tmp_path, "cells")) == 2
+
+
+def test_a_broken_line_before_the_last_is_an_error(tmp_path):
+    """A file with the marks of a merge, or one that was edited: nothing is dropped without a word."""
+    store = Store(tmp_path)
+    for cell in range(2):
+        store.save("cells", {"cell": cell}, {"square": cell**2}, 1.0)
+    whole = store.path("cells").read_bytes()
+    store.path("cells").write_bytes(b"<<<<<<< HEAD\n" + whole)
+    with pytest.raises(ValueError, match=r"cells\.jsonl, line 1 is not JSON: remove it"):
+        store.load("cells", [{"cell": 0}])
+    with pytest.raises(ValueError, match="its cell is run again"):
+        store.save("cells", {"cell": 2}, {"square": 4}, 1.0)
+    assert store.path("cells").read_bytes() == b"<<<<<<< HEAD\n" + whole
+
+
+def test_a_cell_saved_again_has_one_line(tmp_path):
+    store = Store(tmp_path)
+    for square in (3, 4):
+        store.save("cells", {"cell": 2}, {"square": square}, 1.0)
+    (record,) = records(tmp_path, "cells")
+    assert record["result"] == {"square": 4}
 
 
 def test_a_quick_run_of_everything(tmp_path):
@@ -93,10 +176,10 @@ def test_a_quick_run_of_everything(tmp_path):
     text = process.communicate()[0]
     assert process.returncode == 0, text
     for name in NAMES:
-        records = [store.load(name, settings) for settings in load(name).cells(True)]
+        found = store.load(name, load(name).cells(True))
         named = sum(map(int, re.findall(rf"== {name}: (\d+) cells skipped: \w+\.npz is ", text)))
-        assert records.count(None) == named
-        for record in filter(None, records):
+        assert found.count(None) == named
+        for record in filter(None, found):
             assert record["versions"]["marginout"]
             assert record["seconds"] > 0
             assert record["result"]
@@ -110,7 +193,7 @@ def test_without_data_the_rest_still_runs(tmp_path):
     text = process.communicate()[0]
     assert process.returncode == 0
     assert "hotel_reviews_bow.npz is needed: set MARGINOUT_DATA" in text
-    assert len(list(tmp_path.glob("losses/*.json"))) == 2
+    assert len(records(tmp_path, "losses")) == 2
 
 
 def test_a_changed_setting_is_another_cell():
@@ -163,14 +246,18 @@ def test_a_report_without_results_has_no_blanks(tmp_path):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_cell_has_a_committed_result_and_every_result_a_cell(name):
-    cells = {Store(RESULTS).path(name, settings).name for settings in load(name).cells(False)}
-    assert {path.name for path in (RESULTS / name).glob("*.json")} == cells
+    keys = [key(record["settings"]) for record in records(RESULTS, name)]
+    assert keys == sorted(key(settings) for settings in load(name).cells(False))
+    assert Store(RESULTS).path(name).stat().st_size < LARGEST
+
+
+def test_every_committed_file_belongs_to_an_experiment():
+    assert {path.stem for path in RESULTS.glob("*.jsonl")} == set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_committed_C_is_the_edge_of_a_grid_that_could_go_on(name):
-    for path in (RESULTS / name).glob("*.json"):
-        record = json.loads(path.read_text())
+    for record in records(RESULTS, name):
         if record["result"].get("C_at_edge"):
             assert record["result"]["C"] not in record["settings"]["Cs"]
 
@@ -194,12 +281,16 @@ def test_the_committed_report_is_that_of_the_committed_results(tmp_path):
 @pytest.mark.parametrize("name", ["losses", "amazon"])
 def test_a_cell_run_again_gives_the_committed_number(name):
     experiment = load(name)
-    done = [settings for settings in experiment.cells(False) if Store(RESULTS).load(name, settings)]
     if name == "amazon" and "MARGINOUT_DATA" not in os.environ:
         pytest.skip("needs MARGINOUT_DATA")
     # The cheapest kind of cell: a search by the library itself.
-    settings = next(s for s in done if s["rate"] == 0.5 and s.get("model", "Dropout-SVM") == "Dropout-SVM")
-    kept = Store(RESULTS).load(name, settings)["result"]
+    settings = next(
+        cell
+        for cell in experiment.cells(False)
+        if cell["rate"] == 0.5 and cell.get("model", "Dropout-SVM") == "Dropout-SVM"
+    )
+    (record,) = Store(RESULTS).load(name, [settings])
+    kept = record["result"]
     again = experiment.measure(settings)
     for field, value in kept.items():
         # A few test reviews on the boundary may change sides with another BLAS.
