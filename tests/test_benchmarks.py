@@ -15,7 +15,7 @@ from sklearn.svm import LinearSVC
 
 from benchmarks import online, peers, problems, readme
 from benchmarks.measure import Entry
-from benchmarks.report import Report, record
+from benchmarks.report import RESULTS, Report, record
 from benchmarks.sections import SECTIONS, amazon, choice
 
 ROOT = Path(__file__).parents[1]
@@ -108,7 +108,7 @@ def test_a_section_that_runs_again_replaces_its_own_line_alone(tmp_path):
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_every_section_has_committed_results(section):
-    rows, used = filled(readme.RESULTS / f"{section}.csv")
+    rows, used = filled(RESULTS / f"{section}.csv")
     assert rows
     assert {"problem", "model"} <= used
 
@@ -193,7 +193,7 @@ def test_errors_and_times_of_texts(tmp_path):
     raced = {line["model"] for line in rows if line["problem"] == "books"}
     assert raced == {peer.name for ours, theirs in amazon.PEERS.items() for peer in (ours, *theirs)}
     chosen = [line for line in rows if line["problem"] == "books, chosen" and line["model"] == "DropoutSVC"]
-    stored, _ = filled(readme.RESULTS / "choice.csv")
+    stored, _ = filled(RESULTS / "choice.csv")
     found = next(line for line in stored if (line["problem"], line["model"]) == ("books", choice.SVC))
     assert [(line["C"], line["rate"]) for line in chosen] == [(found["C"], found["rate"])]
 
@@ -238,7 +238,7 @@ def test_progressive_errors_are_of_predictions_before_learning():
 
 
 def test_the_online_pages_files_have_the_columns_that_are_measured():
-    _, used = filled(readme.RESULTS / "online.csv")
+    _, used = filled(RESULTS / "online.csv")
     assert used == set(online.compare("generated", 1000)[0])
 
 
@@ -288,7 +288,7 @@ def test_the_memory_of_the_command_is_measured(tmp_path):
 
 
 def test_the_readme_states_the_memory_of_the_command():
-    with (readme.RESULTS / "command_memory.csv").open(newline="", encoding="utf-8") as file:
+    with (RESULTS / "command_memory.csv").open(newline="", encoding="utf-8") as file:
         found = {row["what"]: float(row["GB"]) for row in csv.DictReader(file)}
     text = " ".join(readme.README.read_text(encoding="utf-8").split())
     assert max(found["score"], found["predict"]) < 0.4

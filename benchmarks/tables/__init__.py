@@ -1,0 +1,31 @@
+"""The tables of README and docs by name, each made from the files in benchmarks/results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from benchmarks.tables import choice, deletion, times
+
+TABLES: dict[str, Callable[[], str]] = {
+    made.__name__: made
+    for made in (
+        times.price,
+        times.amazon,
+        times.amazon_rates,
+        times.amazon_peers,
+        times.classes,
+        times.small,
+        times.growth,
+        times.search,
+        times.search_memory,
+        times.hidden,
+        times.blocks,
+        choice.choice,
+        choice.choice_sets,
+        choice.choice_pairs,
+        deletion.latent,
+        deletion.digits,
+        deletion.deletion,
+        deletion.missing,
+    )
+}
