@@ -3,6 +3,8 @@
 # make test-oldest   run them with the lowest versions that pyproject.toml admits, in .venv-oldest
 # make sanitize   run the kernels' tests and a longer fuzz with address and undefined-behaviour sanitizers, in .venv-sanitize (gcc)
 # make bench   compare with peers (needs MARGINOUT_DATA for the real data sets)
+# make bench-compare BASE=REV   CPU times of the working tree over those of a revision of git, each built in a temporary
+#              environment, run in turn (BENCH="amazon mnist --quick": these sections, a tiny version)
 # make lint    ruff and mypy
 # make docs    build the documentation in docs/_build/html; warnings are errors
 # make reproduction   a tiny version of the paper's experiments (REPRODUCTION="run all": all of them, for hours)
@@ -20,7 +22,7 @@ PAGES := docs/_build docs/api/generated docs/gallery
 SOURCES := $(shell find src -name '*.py' -o -name '*.py[xi]' -o -name '*.pxi' -o -name '*.h' -o -name 'meson.build' -o -name '*.css' -o -name '*.js') meson.build pyproject.toml
 REPRODUCTION ?= run all --quick
 
-.PHONY: demo test test-oldest sanitize bench lint docs reproduction clean
+.PHONY: demo test test-oldest sanitize bench bench-compare lint docs reproduction clean
 
 demo: $(VENV)/.installed
 	$(BIN)/marginout demo --out marginout-demo.html
@@ -39,6 +41,11 @@ sanitize: $(SANITIZE)/.installed
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks $(BENCH)
+
+# It builds both sides itself and needs no package: .venv is not touched.
+bench-compare:
+	@test -n "$(BASE)" || { echo "Name the revision to compare with: make bench-compare BASE=main"; exit 1; }
+	$(PYTHON) -m benchmarks.compare --base $(BASE) $(BENCH)
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

@@ -6,10 +6,10 @@ import argparse
 import time
 from pathlib import Path
 
-from benchmarks.options import Options
+from benchmarks import report
+from benchmarks.options import THREADS, Options
 from benchmarks.problems import DATA, DataMissingError
-from benchmarks.report import RESULTS, environment, load, record, show, write
-from benchmarks.sections import SECTIONS
+from benchmarks.sections import SECTIONS, section
 
 
 def parse() -> argparse.Namespace:
@@ -23,6 +23,14 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, help="fits per entry (5, quick: 1)")
     parser.add_argument("--slow-repeats", type=int, help="the same where a fit takes seconds (3, quick: 1)")
     parser.add_argument(
+        "--threads",
+        nargs="+",
+        type=int,
+        metavar="N",
+        default=THREADS,
+        help=f"thread counts of the sections that compare several ({', '.join(map(str, THREADS))})",
+    )
+    parser.add_argument(
         "--csv", type=Path, help="folder for the CSV files (benchmarks/results, quick: its quick/)"
     )
     return parser.parse_args()
@@ -34,21 +42,22 @@ def main() -> None:
         repeats=arguments.repeats or (1 if arguments.quick else 5),
         slow_repeats=arguments.slow_repeats or (1 if arguments.quick else 3),
         quick=arguments.quick,
+        threads=arguments.threads,
     )
     # A quick run's numbers mean nothing and must not replace measured ones.
-    folder = arguments.csv or (RESULTS / "quick" if arguments.quick else RESULTS)
-    print(environment(), end="\n\n", flush=True)
+    folder = arguments.csv or (report.RESULTS / "quick" if arguments.quick else report.RESULTS)
+    print(report.environment(), end="\n\n", flush=True)
     for name in arguments.only:
-        start, before = time.perf_counter(), load()
+        start, before = time.perf_counter(), report.load()
         try:
-            report = SECTIONS[name](options)
+            measured = section(name)(options)
         except DataMissingError as missing:
             print(f"== {name} skipped: {missing}\n", flush=True)
             continue
         print(f"== {name} ({time.perf_counter() - start:.0f} s)")
-        show(report)
-        write(report, name, folder)
-        record(name, before, folder)
+        report.show(measured)
+        report.write(measured, name, folder)
+        report.record(name, before, folder)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the command line decides for all sections."""
+"""Options of the command line that all sections share."""
 
 from __future__ import annotations
 
@@ -9,24 +9,23 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+#: One thread and, where there are two CPUs, two.
+THREADS = (1, 2) if (os.cpu_count() or 1) > 1 else (1,)
+
 
 @dataclass(frozen=True)
 class Options:
-    """Fits per entry, fits where one takes seconds, and whether to run a tiny version."""
+    """Fits per entry, fits where one takes seconds, whether to run a tiny version, and thread counts."""
 
     repeats: int = 5
     slow_repeats: int = 3
     quick: bool = False
+    threads: Sequence[int] = THREADS
 
     def few(self, values: Sequence[T], count: int = 1) -> Sequence[T]:
-        """All values, or the first of them in a quick run."""
+        """All values, or the first `count` of them in a quick run."""
         return values[:count] if self.quick else values
 
     def rows(self, count: int) -> int | None:
-        """All rows (None), or so many of them in a quick run."""
+        """All rows (None), or `count` rows in a quick run."""
         return count if self.quick else None
-
-    @property
-    def threads(self) -> list[int]:
-        """One thread and, where there are two CPUs, two."""
-        return [1, 2] if (os.cpu_count() or 1) > 1 else [1]
