@@ -1,1 +1,1 @@
-"""The tables and figures of "Dropout Training for SVMs with Data Augmentation", run again on real data."""
+"""Run the tables and figures of "Dropout Training for SVMs with Data Augmentation" again, on real data."""

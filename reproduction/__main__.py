@@ -18,31 +18,31 @@ def parse() -> argparse.Namespace:
 
     parser = argparse.ArgumentParser(
         prog="python -m reproduction",
-        description="The tables and figures of the paper, run again.",
-        epilog=f"Data are read from the folder in {DATA}; cells without theirs are named and passed over.",
+        description="Run the tables and figures of the paper again.",
+        epilog=f"Data are read from the folder in {DATA}. Cells without their data are skipped and named.",
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("list", help="the experiments, and how much of each has been run")
-    run = commands.add_parser("run", help="run what has not been run: stop at any time, start again")
+    commands.add_parser("list", help="list the experiments, and how many cells of each are finished")
+    run = commands.add_parser("run", help="run the cells that are not finished; stop and resume at any time")
     run.add_argument("names", nargs="+", choices=[*NAMES, "all"], metavar="NAME", help="experiments, or all")
     run.add_argument("--quick", action="store_true", help="a tiny version of everything: does it run?")
     run.add_argument(
-        "--part", type=_part, default=(1, 1), metavar="I/N", help="every N-th cell from the I-th"
+        "--part", type=_part, default=(1, 1), metavar="I/N", help="run every N-th cell from the I-th"
     )
     run.add_argument(
         "--results", type=Path, help="folder of the results (reproduction/results, quick: quick/)"
     )
-    verify = commands.add_parser("verify", help="run finished cells again: do their scores come back?")
+    verify = commands.add_parser("verify", help="run finished cells again and compare their scores")
     verify.add_argument(
         "names", nargs="+", choices=[*NAMES, "all"], metavar="NAME", help="experiments, or all"
     )
     verify.add_argument(
-        "--cells", type=int, default=3, metavar="N", help="cells of each, drawn at random (3)"
+        "--cells", type=int, default=3, metavar="N", help="cells per experiment, drawn at random (3)"
     )
-    verify.add_argument("--seed", type=int, default=0, help="of the draw (0)")
+    verify.add_argument("--seed", type=int, default=0, help="seed of the draw (0)")
     verify.add_argument("--results", type=Path, help="folder of the results (reproduction/results)")
     commands.add_parser("report", help="write REPORT.md and the figures from the results")
-    prepare = commands.add_parser("prepare", help="make cifar10.npz: all 60,000 images of CIFAR-10")
+    prepare = commands.add_parser("prepare", help="write cifar10.npz: all 60,000 images of CIFAR-10")
     prepare.add_argument("source", type=Path, help="folder of the Python batches, or of the PNG sheets")
     prepare.add_argument("--to", type=Path, help="the file to write (cifar10.npz in the cache)")
     return parser.parse_args()
@@ -86,7 +86,7 @@ def main() -> int:
         store = Store(arguments.results or RESULTS)
         agreed = [verify(load(name), store, arguments.cells, arguments.seed) for name in names]
         return 0 if all(agreed) else 1
-    # A quick run's numbers mean nothing and must not be taken for measured ones.
+    # The numbers of a quick run mean nothing. They are kept apart from measured ones.
     folder = arguments.results or (RESULTS / "quick" if arguments.quick else RESULTS)
     finished = [run(load(name), Store(folder), arguments.quick, arguments.part) for name in names]
     return 0 if any(finished) else 1

@@ -25,7 +25,7 @@ from typing import Any
 Settings = dict[str, Any]
 Result = dict[str, Any]
 
-#: What a number may depend on besides the settings.
+#: Packages whose versions may change a number.
 PACKAGES = "marginout", "numpy", "scipy", "scikit-learn"
 
 
@@ -33,7 +33,7 @@ PACKAGES = "marginout", "numpy", "scipy", "scikit-learn"
 class Experiment:
     """One table or figure of the paper.
 
-    `cells(quick)` are the settings of its cells, `measure(settings)` runs one of them, and
+    `cells(quick)` lists the settings of its cells, `measure(settings)` runs one cell, and
     `section(results)` writes the chapter of the report.
     """
 
@@ -138,7 +138,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 @cache
 def environment() -> dict[str, Any]:
-    """Versions and machine, for every record."""
+    """Versions and machine, stored in every record."""
     packages = {name: version(name) for name in PACKAGES}
     machine = f"{platform.machine()}, {os.cpu_count()} CPUs"
     threads = os.environ.get("OMP_NUM_THREADS", "all")
@@ -149,7 +149,7 @@ def environment() -> dict[str, Any]:
 
 
 def grid(**axes: Sequence[Any]) -> list[Settings]:
-    """All combinations, the first axis slowest."""
+    """All combinations of the values of the axes. The first axis changes slowest."""
     cells: list[Settings] = [{}]
     for name, values in axes.items():
         cells = [{**cell, name: value} for cell in cells for value in values]

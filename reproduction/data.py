@@ -1,6 +1,6 @@
-"""The data of the experiments, from the folder in MARGINOUT_DATA, as the experiments use them.
+"""Load the data of the experiments from the folder in MARGINOUT_DATA.
 
-Loaders keep what they loaded last for the next cell; nobody writes into it.
+A loader keeps its last result for the next cell, so the arrays must not be changed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DOMAINS = ("books", "kitchen", "dvd", "electronics")
 
 
 class DataMissingError(Exception):
-    """A data file that is not there; the cells that need it are passed over."""
+    """A data file is missing. The cells that need it are skipped."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Problem:
     y_test: Any
 
     def thin(self, rows: int | None) -> Problem:
-        """So many training rows and as many test rows, evenly spread; None is all of them."""
+        """Keep `rows` training rows and as many test rows, evenly spread. None keeps all of them."""
         if rows is None:
             return self
         few, few_test = _spread(len(self.y), rows), _spread(len(self.y_test), rows)
@@ -40,20 +40,20 @@ class Problem:
         return thinned if self.y.dtype.kind == "f" else thinned.known_classes()
 
     def known_classes(self) -> Problem:
-        """Without the test rows of classes that training never sees."""
+        """Remove the test rows whose class has no training row."""
         known = np.isin(self.y_test, self.y)
         return replace(self, X_test=self.X_test[known], y_test=self.y_test[known])
 
 
 @lru_cache(1)
 def amazon(domain: str) -> Problem:
-    """Reviews of one product domain as counts of 5,000 words and bigrams; 2,000 to train on."""
+    """Reviews of one product domain as counts of 5,000 words and bigrams; 2,000 training rows."""
     X, z = _csr(f"amazon_{domain}_5000.npz")
     return _split(X, z["y"], z["split"] == 0)
 
 
 def amazon_20000(domain: str, fold: int, folds: int) -> Problem:
-    """The 2,000 training reviews as 20,000 counts; one of so many folds of them to test on."""
+    """The 2,000 training reviews as 20,000 counts. One of `folds` folds is the test set."""
     from sklearn.model_selection import StratifiedKFold
 
     X, z = _csr("amazon_labelled_20000.npz")
@@ -67,20 +67,20 @@ def amazon_20000(domain: str, fold: int, folds: int) -> Problem:
 
 @lru_cache(1)
 def reuters() -> Problem:
-    """Reuters-21578 as term counts: the 58 of its 65 classes that occur in the training half."""
+    """Reuters-21578 as term counts: the 58 of its 65 classes that have training documents."""
     X, z = _csr("reuters21578_65.npz")
     return _split(X, z["y"], z["split"] == 0).known_classes()
 
 
 @lru_cache(1)
 def newsgroups() -> Problem:
-    """20 newsgroups, log counts of 17,576 words, rows of length one; 11,314 posts to train on."""
+    """20 newsgroups, log counts of 17,576 words, rows of length one; 11,314 training posts."""
     X, z = _csr("newsgroups20_bow.npz")
     return _split(_log_counts(X), z["y"], z["split"] == 0)
 
 
 def hotel(seed: int, log: bool) -> Problem:
-    """5,000 hotel reviews, half to train on; counts, or logarithms in unit rows; ratings standardised."""
+    """5,000 hotel reviews, half for training; counts, or log counts in unit rows; standardised ratings."""
     X, z = _csr("hotel_reviews_bow.npz")
     train = np.zeros(X.shape[0], dtype=bool)
     train[np.random.default_rng(seed).permutation(X.shape[0])[: X.shape[0] // 2]] = True
@@ -97,7 +97,7 @@ def mnist() -> Problem:
 
 
 def bundled(name: str) -> Problem:
-    """scikit-learn's own small data, half to train on: breast_cancer or diabetes."""
+    """A small data set of scikit-learn, half for training: breast_cancer or diabetes."""
     from sklearn import datasets
     from sklearn.preprocessing import scale
 
@@ -107,7 +107,7 @@ def bundled(name: str) -> Problem:
 
 
 def file(name: str, cure: str = "") -> Path:
-    """A file of the data folder."""
+    """Path of a file in the data folder."""
     folder = os.environ.get(DATA)
     if not folder:
         raise DataMissingError(f"{name} is needed: set {DATA} to the folder that holds it. {cure}".strip())
@@ -118,7 +118,7 @@ def file(name: str, cure: str = "") -> Path:
 
 
 def _csr(name: str) -> tuple[Any, dict[str, Any]]:
-    """A stored CSR matrix as float64, and what is stored beside it."""
+    """A stored CSR matrix as float64, and the other arrays of its file."""
     with np.load(file(name)) as z:
         arrays = dict(z)
     parts = arrays["data"].astype(np.float64), arrays["indices"], arrays["indptr"]

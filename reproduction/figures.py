@@ -1,4 +1,4 @@
-"""Figures on a white card of their own, legible on light and dark pages alike."""
+"""Draw the figures, on a white background: they can be read on light and on dark pages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-#: Colours that the colour-blind can tell apart (Okabe & Ito), and a marker for print.
+#: Colours that colour-blind readers can tell apart (Okabe & Ito), and a marker for print.
 STYLES = {
     "Dropout-SVM": ("#0072B2", "o"),
     "Dropout-LR": ("#009E73", "s"),
@@ -50,7 +50,7 @@ def _pyplot() -> Any:
 
 
 def lines(panels: Panels, across: str, up: str, log: str = "") -> Any:
-    """Curves by name in a panel for each title; `log` names the axes that are logarithmic."""
+    """Draw named curves, one panel per title. `log` names the logarithmic axes."""
     pyplot = _pyplot()
     columns = min(len(panels), 2)
     rows = -(-len(panels) // columns)
@@ -81,7 +81,7 @@ def lines(panels: Panels, across: str, up: str, log: str = "") -> Any:
 
 
 def bars(panels: dict[str, dict[str, float]], up: str) -> Any:
-    """Bars by name, logarithmic, in a panel for each title."""
+    """Draw named bars on a logarithmic axis, one panel per title."""
     pyplot = _pyplot()
     figure, axes = pyplot.subplots(1, len(panels), figsize=(9.2, 3.4), squeeze=False, layout="constrained")
     for (title, values), axis in zip(panels.items(), axes.flat, strict=True):
@@ -94,7 +94,7 @@ def bars(panels: dict[str, dict[str, float]], up: str) -> Any:
 
 
 def units(rows: Sequence[dict[str, Any]], classes: Sequence[str]) -> Any:
-    """Hidden units, one in a row: its weight, the images it responds to most, its mean response by class."""
+    """Draw a hidden unit per row: weight, images of largest response, mean response by class."""
     pyplot = _pyplot()
     count = len(rows[0]["images"])
     figure, axes = pyplot.subplots(
@@ -121,7 +121,7 @@ def units(rows: Sequence[dict[str, Any]], classes: Sequence[str]) -> Any:
 
 
 def save(figure: Any, path: Path) -> None:
-    """As SVG, the same bytes for the same numbers."""
+    """Write an SVG file. The same numbers give the same bytes."""
     pyplot = _pyplot()
     path.parent.mkdir(parents=True, exist_ok=True)
     with pyplot.rc_context({"svg.hashsalt": "marginout", "svg.fonttype": "none"}):
@@ -130,7 +130,7 @@ def save(figure: Any, path: Path) -> None:
 
 
 def pack(image: Any) -> dict[str, Any]:
-    """A uint8 image as text, for a result file."""
+    """Encode a uint8 image as text, for a result file."""
     pixels = np.ascontiguousarray(image, dtype=np.uint8)
     return {"shape": pixels.shape, "pixels": base64.b64encode(zlib.compress(pixels.tobytes(), 9)).decode()}
 

@@ -1,4 +1,4 @@
-"""Hidden layers for many examples: most of the way on a part of them, the rest on all."""
+"""Fit hidden layers to many examples: most iterations on a part of them, the last ones on all."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 
 class Grown(ClassifierMixin, BaseEstimator):
-    """A model with a hidden layer, fitted to the first of so many parts of the examples, and then to all.
+    """A model with a hidden layer, fitted to the first of `parts` parts of the examples, then to all.
 
-    F is a sum over examples. A part of them that weighs as much as all of them leads to the region of a
-    minimum; `finish` iterations with all of them lead on.
+    F is a sum over examples. A part of them, with C multiplied so that it has the weight of all of them,
+    leads near a minimum. `finish` iterations with all examples continue from there.
     """
 
     def __init__(self, model: Any, C: float, parts: int, finish: int) -> None:

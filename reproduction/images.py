@@ -1,4 +1,4 @@
-"""CIFAR-10: its images, and their visual words, computed once and cached outside of the repository."""
+"""Load CIFAR-10 and its visual words, which are computed once and cached outside the repository."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def load(which: str, rows: int | None = None) -> Images:
 
 @lru_cache(1)
 def visual_words(which: str, rows: int | None, n_words: int, n_patches: int, seed: int) -> Problem:
-    """The counts, from the cache if they are there: 4·n_words features, float32 CSR."""
+    """Counts of visual words, 4·n_words features, float32 CSR; from the cache if it has them."""
     marks = (source(which).stat().st_size, rows, n_words, n_patches, seed)
     name = hashlib.sha256(repr(marks).encode()).hexdigest()[:16]
     path = cache() / f"visual-words-{name}.npz"
@@ -65,7 +65,7 @@ def _compute(images: Images, n_words: int, n_patches: int, seed: int, path: Path
     arrays = {"y": images.y, "y_test": images.y_test}
     for i, X in enumerate((images.X, images.X_test)):
         counts = vocabulary.counts(X)
-        # A count is at most 169, the patches of a quadrant.
+        # uint8 is enough: a quadrant has 169 patches.
         arrays |= {f"data{i}": counts.data.astype(np.uint8), f"indices{i}": counts.indices}
         arrays |= {f"indptr{i}": counts.indptr, f"shape{i}": np.array(counts.shape)}
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -75,12 +75,12 @@ def _compute(images: Images, n_words: int, n_patches: int, seed: int, path: Path
 
 
 def source(which: str) -> Path:
-    """The file of the images, in the cache, where `prepare` puts it, or in the data folder."""
+    """Path of the image file: in the cache, where `prepare` writes it, or in the data folder."""
     prepared = cache() / FILES[which]
     return prepared if prepared.is_file() else file(FILES[which], CURE if which == "60,000 images" else "")
 
 
 def cache() -> Path:
-    """MARGINOUT_CACHE, or the user's cache folder."""
+    """The cache folder: MARGINOUT_CACHE, or the user's."""
     home = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
     return Path(os.environ.get("MARGINOUT_CACHE", Path(home) / "marginout"))

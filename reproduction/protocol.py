@@ -1,8 +1,8 @@
-"""The paper's models by their names, and its protocol: at every rate, C by cross-validation.
+"""The paper's models by name, and its protocol: at every rate, C is chosen by cross-validation.
 
-Where the library has a search of its own it is used; around other models stands scikit-learn's
-GridSearchCV, with the same folds of the training data. A grid whose outermost value is the best is
-widened. The chosen model is fitted to all training data and tested once.
+Models with a search in the library use it. The others use scikit-learn's GridSearchCV, with the same folds
+of the training data. A grid is widened where its outermost value is the best. The chosen model is fitted to
+all training data and tested once.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from reproduction.growing import Grown
 
 #: The rates of the paper's figures.
 RATES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-#: For counts as they are, and for rows of length one.
+#: Grids of C: for counts, and for rows of length one.
 COUNT_CS = tuple(float(f"{C:.3g}") for C in np.logspace(-4, 1, 11))
 UNIT_CS = tuple(float(f"{C:.3g}") for C in np.logspace(-2, 2, 9))
 
 SVM, LR, MCF_LOGISTIC, MCF_QUADRATIC = "Dropout-SVM", "Dropout-LR", "MCF-Logistic", "MCF-Quadratic"
 SVR, MCF_REGRESSION = "Dropout-SVR", "MCF-Quadratic regression"
 LATENT_SVM, LATENT_LR = "Dropout-LatentSVM", "Dropout-LatentLR"
-#: Ours, beyond the paper.
+#: Models that are not in the paper.
 GAUSSIAN, BALANCED, GAUSSIAN_SVR = f"{SVM}, Gaussian", f"{SVM}, balanced", f"{SVR}, Gaussian"
 
-#: Steps by which a grid of C is widened at the most.
+#: Steps: by how many values a grid of C is widened at most.
 WIDER = 4
 
 
 class Method(NamedTuple):
-    """A model by its settings, C apart, and the library's own search for C where there is one."""
+    """How to make a model from settings without C, and the library's search for C if it has one."""
 
     model: Callable[[Settings], Any]
     own: Callable[..., Any] | None = None
@@ -67,7 +67,7 @@ def _mcf(loss: str) -> Method:
 
 
 def _latent(model: Any) -> Method:
-    """K hidden units, for each class where there are several; fits may begin with a part of the examples."""
+    """K hidden units, per class if there are several; fits may start on a part of the examples."""
 
     def make(settings: Settings) -> Any:
         latent = model(
@@ -100,7 +100,10 @@ MODELS: dict[str, Method] = {
 
 
 def folds(settings: Settings, regression: bool) -> Any:
-    """So many shuffled folds, one random fifth where folds = 1; or the last of the first `search_rows`."""
+    """Shuffled folds, or one random fifth if folds = 1.
+
+    With `search_rows`, the last fifth of the first `search_rows` examples.
+    """
     rows = settings.get("search_rows")
     if rows is not None:
         return [(np.arange(rows * 4 // 5), np.arange(rows * 4 // 5, rows))]
@@ -111,7 +114,7 @@ def folds(settings: Settings, regression: bool) -> Any:
 
 
 def choose(problem: Problem, settings: Settings) -> Result:
-    """C by cross-validation on the training data, for one model and rate."""
+    """Choose C by cross-validation on the training data, for one model and rate."""
     method = MODELS[settings["model"]]
     cv = folds(settings, problem.y.dtype.kind == "f")
 
@@ -124,13 +127,13 @@ def choose(problem: Problem, settings: Settings) -> Result:
 
 
 def fitted(problem: Problem, settings: Settings, choice: Result) -> Any:
-    """The model of the chosen C, fitted to all training data."""
+    """Fit the model with the chosen C to all training data."""
     model = MODELS[settings["model"]].model(settings)
     return model.set_params(C=choice["C"]).fit(problem.X, problem.y)
 
 
 def tested(problem: Problem, settings: Settings, choice: Result) -> Result:
-    """The choice, and the score of its model on the test data."""
+    """The choice, and the test score of its model."""
     score = fitted(problem, settings, choice).score(problem.X_test, problem.y_test)
     return {**choice, "test_score": float(score), "n_test": len(problem.y_test)}
 
@@ -142,10 +145,10 @@ def chosen_and_tested(problem: Problem, settings: Settings) -> Result:
 def widened(
     best: Callable[[Sequence[float]], tuple[float, float]], Cs: Sequence[float]
 ) -> tuple[float, float, bool]:
-    """The best score, its C, and whether that is the outermost that was tried.
+    """The best score, its C, and whether that C is the outermost value tried.
 
-    `best(Cs)` finds score and C in a grid. Where C is its least or its largest value, the grid goes on
-    that way by a step at a time, until that brings nothing or WIDER steps have been made.
+    `best(Cs)` returns the best score and its C in a grid. If C is the smallest or the largest value, the
+    grid is extended on that side by one step at a time, until the score does not rise or after WIDER steps.
     """
     grid = sorted(Cs)
     score, C = best(grid)
@@ -158,7 +161,7 @@ def widened(
     for _ in range(WIDER):
         further = float(f"{C * factor:.3g}")
         beyond, _ = best([further])
-        if not beyond > score:  # NaN, if a fit failed
+        if not beyond > score:  # NaN if a fit failed
             return score, C, False
         score, C = beyond, further
     return score, C, True

@@ -1,4 +1,4 @@
-"""REPORT.md and its figures, from the result files alone."""
+"""Write REPORT.md and its figures from the result files alone."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def heading(experiment: Experiment) -> str:
 
 
 def anchor(experiment: Experiment) -> str:
-    """The heading's address, as GitHub and Sphinx make it."""
+    """The anchor of the heading, as GitHub and Sphinx make it."""
     return re.sub(r"[^a-z0-9 -]", "", heading(experiment).lower()).replace(" ", "-")
 
 
@@ -87,7 +87,7 @@ def judged(check: Check) -> str:
 
 
 def state(experiment: Experiment, results: Results) -> str:
-    """How much has been run, how long that took, with which versions, and the command for the rest."""
+    """Number of finished cells, their time and versions, and the command that runs the rest."""
     done: list[Result] = [record for _, record in results.cells if record is not None]
     words = f"{len(done)} of {len(results.cells)} cells run"
     if done:

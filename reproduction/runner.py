@@ -1,4 +1,4 @@
-"""Run the cells of an experiment that have not been run, whenever; run finished ones again to check them."""
+"""Run the cells of an experiment that are not finished; run finished cells again to check them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from statistics import mean
 from reproduction.cells import Experiment, Result, Settings, Store
 from reproduction.data import DataMissingError
 
-#: What a repetition brings back: scores as fractions of all test examples, and relative distances.
+#: Results that a repetition must give again: scores as fractions of all test examples, relative distances.
 SCORES = "cv_score", "test_score", "test_errors", "validation_errors", "fixed_point", "reduction"
-#: How far they may differ on another machine: a few examples lie on a boundary. An objective with a hidden
-#: layer has many minima, and rounding may decide between them.
+#: Largest difference of a score on another machine, where a few examples on a boundary may change sides. With
+#: a hidden layer the objective has many minima, and rounding may decide between them.
 SPREAD, HIDDEN_SPREAD = 0.002, 0.01
 
 
 def run(experiment: Experiment, store: Store, quick: bool = False, part: tuple[int, int] = (1, 1)) -> bool:
-    """Whether the cells of this part are now all finished; missing data are named and passed over.
+    """Run the cells of a part that are not finished. True if all of them are finished now.
 
-    Part (i, n) is every n-th cell from the i-th on, for as many processes side by side.
+    Cells whose data are missing are skipped with a message. Part (i, n) is every n-th cell from the i-th on,
+    for n processes side by side.
     """
     cells = experiment.cells(quick)[part[0] - 1 :: part[1]]
     done = store.load(experiment.name, cells)
@@ -47,13 +48,13 @@ def run(experiment: Experiment, store: Store, quick: bool = False, part: tuple[i
 
 def _measured(experiment: Experiment, settings: Settings) -> Result:
     with warnings.catch_warnings():
-        # Edges of grids and fits that stop early are part of the results; see `protocol`.
+        # Chosen C at the edge of a grid and fits that stop early are part of the results; see `protocol`.
         warnings.simplefilter("ignore")
         return experiment.measure(settings)
 
 
 def verify(experiment: Experiment, store: Store, count: int, seed: int) -> bool:
-    """Run so many finished cells again, drawn at random; whether their scores came back."""
+    """Run `count` finished cells again, drawn at random. True if all give the same scores."""
     cells = experiment.cells(False)
     records = zip(cells, store.load(experiment.name, cells), strict=True)
     done = [
@@ -73,7 +74,7 @@ def verify(experiment: Experiment, store: Store, count: int, seed: int) -> bool:
 
 
 def difference(kept: Result, found: Result) -> float:
-    """The largest difference between two results of a cell in any of their SCORES."""
+    """Largest difference between two results of a cell over their SCORES."""
     pairs = [(_flat(kept[name]), _flat(found[name])) for name in SCORES if name in kept]
     return max(abs(a - b) for old, new in pairs for a, b in zip(old, new, strict=True))
 
@@ -83,13 +84,13 @@ def _flat(scores: float | list[float]) -> list[float]:
 
 
 def describe(settings: Settings) -> str:
-    """The short settings of a cell in a line."""
+    """The short settings of a cell in one line."""
     short = (f"{name}={value}" for name, value in settings.items() if isinstance(value, (str, int, float)))
     return " ".join(short)
 
 
 def duration(seconds: float) -> str:
-    """12 s, 3 min, 1.5 h."""
+    """A time as text: 12 s, 3 min, 1.5 h."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

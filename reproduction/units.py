@@ -1,4 +1,4 @@
-"""Hidden units as the paper shows them: weight, the images they respond to, mean response by class."""
+"""Hidden units as in the paper: weight, images of largest response, mean response by class."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POSITIVE, NEUTRAL, NEGATIVE = "positive", "neutral", "negative"
 
 
 def fitted_units(problem: Problem, own: int, pictures: Any, settings: Settings) -> Result:
-    """A model of one class against the rest: its test score, its weights, and some of its units."""
+    """Fit a model of one class against the rest; return test score, weights, and some of its units."""
     binary = replace(problem, y=problem.y == own, y_test=problem.y_test == own)
     choice = choose(binary, settings)
     model = fitted(binary, settings, choice)
@@ -34,7 +34,7 @@ def fitted_units(problem: Problem, own: int, pictures: Any, settings: Settings) 
 
 
 def extremes(model: Any, X: Any, y: Any, pictures: Any, settings: Settings) -> list[Result]:
-    """So many units each of the most positive, the least and the most negative weights."""
+    """The units with the most positive, the smallest and the most negative weights, `each` of each."""
     weights, each = model.coef_[0], settings["each"]
     by_weight, by_size = np.argsort(-weights), np.argsort(abs(weights))
     groups = {POSITIVE: by_weight[:each], NEUTRAL: by_size[:each], NEGATIVE: by_weight[::-1][:each]}
@@ -64,7 +64,7 @@ def portraits(name: str, results: Results, classes: Sequence[str]) -> dict[str, 
 
 def judge(results: Results, own: int, classes: Sequence[str]) -> list[Check]:
     def contrast(group: str) -> list[float]:
-        """The mean response to the own class less that to the others, of every unit of a group."""
+        """Mean response to the own class − mean response to the others, for every unit of a group."""
         (record,) = results.records()
         found = []
         for unit in record["units"]:

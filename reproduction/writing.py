@@ -1,4 +1,4 @@
-"""What a chapter of the report is made of: finished results, tables, curves, and claims that are checked."""
+"""Parts of a chapter of the report: results, tables, curves, and claims with their checks."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ NOT_RUN = "not run yet"
 
 
 class NotRunError(Exception):
-    """A number that is asked for has not been measured yet."""
+    """A number has not been measured yet."""
 
 
 @dataclass(frozen=True)
 class Results:
-    """The cells of an experiment's full run, each with its record or None."""
+    """The cells of the full run of an experiment, each with its record or None."""
 
     cells: list[tuple[Settings, Result | None]]
     store: Store
@@ -31,7 +31,7 @@ class Results:
         return cls(list(zip(cells, store.load(experiment.name, cells), strict=True)), store)
 
     def other(self, experiment: Experiment) -> Results:
-        """The results of another experiment, to set beside these."""
+        """The results of another experiment, for a comparison."""
         return Results.of(experiment, self.store)
 
     @property
@@ -46,32 +46,32 @@ class Results:
         return Results(chosen, self.store)
 
     def records(self) -> list[Result]:
-        """The results of all cells, which must have been run; a result has its cell's settings beside it."""
+        """Settings and results of all cells, which must be finished."""
         if not self.cells or self.missing:
             raise NotRunError
         return [{**settings, **record["result"]} for settings, record in self.cells if record is not None]
 
     def finished(self) -> list[Result]:
-        """The results of those cells that have been run."""
+        """Settings and results of the finished cells."""
         return [{**settings, **record["result"]} for settings, record in self.cells if record is not None]
 
     def mean(self, name: str, **match: Any) -> float:
-        """The mean of a number over the cells with these settings."""
+        """Mean of a number over the cells with these settings."""
         return float(mean(result[name] for result in self.where(**match).records()))
 
     def error(self, **match: Any) -> float:
-        """The mean test error."""
+        """Mean test error = 1 − mean test score."""
         return 1 - self.mean("test_score", **match)
 
     def chosen_error(self, **match: Any) -> float:
-        """The test error of the cell of the best cross-validated score, mean over outer folds if any."""
+        """Test error of the cell with the best cross-validated score; its mean over outer folds, if any."""
         best: dict[Any, Result] = {}
         for result in sorted(self.where(**match).records(), key=lambda result: result["cv_score"]):
             best[result.get("fold")] = result
         return 1 - float(mean(result["test_score"] for result in best.values()))
 
     def standard_error(self, **match: Any) -> float:
-        """√(e(1 − e)/n), the standard error of the chosen test error e on n examples of all outer folds."""
+        """√(e(1 − e)/n) = standard error of the chosen test error e on the n examples of all outer folds."""
         error = self.chosen_error(**match)
         sizes = {result.get("fold"): result["n_test"] for result in self.where(**match).records()}
         return sqrt(error * (1 - error) / sum(sizes.values()))
@@ -79,9 +79,9 @@ class Results:
 
 @dataclass(frozen=True)
 class Check:
-    """A claim of the paper, whether our numbers bear it out (None: not run yet), and the numbers.
+    """A claim of the paper, whether it holds in our numbers (None: not run yet), and the numbers.
 
-    A claim that is not decided does not hold: its difference is within a standard error.
+    A claim that is not decided does not hold: its difference is smaller than a standard error.
     """
 
     claim: str
@@ -97,7 +97,7 @@ class Check:
 
 
 def check(claim: str, judge: Callable[[], tuple[bool | None, str]]) -> Check:
-    """Judge a claim (None: not decided), or say that what it needs has not been run."""
+    """Check a claim. `judge` returns None if it is not decided, and may raise NotRunError."""
     try:
         holds, numbers = judge()
     except NotRunError:
@@ -106,7 +106,7 @@ def check(claim: str, judge: Callable[[], tuple[bool | None, str]]) -> Check:
 
 
 def positive(gains: Sequence[float], errors: Sequence[float]) -> bool | None:
-    """Whether all gains are positive; None, not decided, if they are but one is within its standard error."""
+    """True if all gains exceed their standard errors, False if one is not positive, else None."""
     if min(gains) <= 0:
         return False
     return True if all(gain > error for gain, error in zip(gains, errors, strict=True)) else None
@@ -114,7 +114,7 @@ def positive(gains: Sequence[float], errors: Sequence[float]) -> bool | None:
 
 @dataclass
 class Section:
-    """One chapter: claim and protocol in words, tables, figures (matplotlib's, by file name), checks."""
+    """One chapter: claim, protocol, checks, tables, figures of matplotlib by file name, remarks."""
 
     claim: str
     protocol: str
@@ -136,7 +136,7 @@ class Section:
 
 
 def number(value: Callable[..., float], *args: Any, digits: int = 3, bold: bool = False, **match: Any) -> str:
-    """The value for these settings as an entry of a table, or that it is not there yet."""
+    """The value for these settings as an entry of a table, or NOT_RUN."""
     try:
         text = f"{value(*args, **match):.{digits}f}"
     except NotRunError:
@@ -145,7 +145,7 @@ def number(value: Callable[..., float], *args: Any, digits: int = 3, bold: bool 
 
 
 def table(head: Sequence[Any], rows: Sequence[Sequence[Any]], caption: str = "", labels: int = 1) -> str:
-    """A markdown table, if anything of it has been run; so many columns are labels."""
+    """A Markdown table, or a sentence if none of it has been run. The first `labels` columns are labels."""
     if rows and all(NOT_RUN in str(entry) for row in rows for entry in row[labels:]):
         return f"{caption} {NOT_RUN}."
     lines = [head, ["---"] * len(head), *rows]
@@ -156,14 +156,14 @@ def table(head: Sequence[Any], rows: Sequence[Sequence[Any]], caption: str = "",
 def rate_table(
     results: Results, rows: dict[str, Settings], rates: Sequence[float], caption: str, name: str = ""
 ) -> str:
-    """Test errors (or the mean of another number) by rate, a row for each of these settings."""
+    """Table of test errors, or means of the number `name`, by rate: one row per entry of `rows`."""
     value = partial(results.mean, name) if name else results.error
     body = [[label, *(number(value, rate=rate, **match) for rate in rates)] for label, match in rows.items()]
     return table(["rate", *rates], body, caption)
 
 
 def gain_table(results: Results, rows: Sequence[str], axis: str, columns: Sequence[str], caption: str) -> str:
-    """Test errors without noise → with the rate chosen, too: a row for each model."""
+    """Table of test errors, without noise → with the chosen rate: one row per model."""
     body = []
     for model in rows:
         places: list[Settings] = [{"model": model, axis: column} for column in columns]
@@ -176,7 +176,7 @@ def gain_table(results: Results, rows: Sequence[str], axis: str, columns: Sequen
 def curve(
     results: Results, name: str = "test_score", axis: str = "rate", error: bool = True, **match: Any
 ) -> tuple[list[float], list[float]]:
-    """What has been run of a curve: its abscissae, and the mean of a number (or one less it) at each."""
+    """The finished points of a curve: values of `axis`, and the mean of a number, or 1 − it, at each."""
     found: dict[float, list[float]] = {}
     for result in results.where(**match).finished():
         found.setdefault(result[axis], []).append(1 - result[name] if error else result[name])
@@ -185,7 +185,7 @@ def curve(
 
 
 def points(values: float | Sequence[float]) -> str:
-    """A difference of errors, or the least and the largest of several, in signed percentage points."""
+    """A difference of errors, or the smallest and the largest of several, in signed percentage points."""
     if isinstance(values, float):
         return f"{100 * values:+.2f} points"
     return f"{100 * min(values):+.1f} to {100 * max(values):+.1f} points"

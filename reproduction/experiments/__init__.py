@@ -1,4 +1,4 @@
-"""One module per table or figure; each has an EXPERIMENT. The order is that of the report."""
+"""One module per table or figure, each with an EXPERIMENT, in the order of the report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMES = (
 
 
 def load(name: str) -> Experiment:
-    """An experiment by name; its module is imported only now."""
+    """Import an experiment by name."""
     module = import_module(f"reproduction.experiments.{name}")
     experiment: Experiment = module.EXPERIMENT
     return experiment

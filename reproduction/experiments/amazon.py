@@ -44,7 +44,7 @@ def cells(quick: bool) -> list[Settings]:
     full = {"Cs": list(COUNT_CS), "folds": 5, "seed": 0, "rows": None}
     return [
         {**cell, **full}
-        for model in (SVM, LR, GAUSSIAN, MCF_QUADRATIC, MCF_LOGISTIC)  # the quick ones first
+        for model in (SVM, LR, GAUSSIAN, MCF_QUADRATIC, MCF_LOGISTIC)  # fast models first
         for cell in grid(features=[5000], domain=data.DOMAINS, model=[model], rate=RATES)
     ]
 

@@ -18,7 +18,7 @@ from reproduction.protocol import (
 from reproduction.writing import Results, Section, curve, gain_table, rate_table
 
 MODELS = (SVM, LR, MCF_LOGISTIC, MCF_QUADRATIC, GAUSSIAN)
-#: Folds of the 2,000 reviews, each tested on in turn.
+#: Folds of the 2,000 reviews. Each is the test set once.
 OUTER = 5
 GAINS = "Error without noise → with the rate chosen inside of every fold:"
 

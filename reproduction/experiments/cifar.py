@@ -29,16 +29,16 @@ RATES = (0.0, 0.2, 0.3)
 LINEAR = (SVM, LR, MCF_LOGISTIC, MCF_QUADRATIC, GAUSSIAN, BALANCED)
 LATENT = (LATENT_SVM, LATENT_LR)
 UNITS = (10, 20, 30, 40)
-#: Words, patches they are learnt from, seed.
+#: Number of visual words, of patches that they are learnt from, and the seed.
 WORDS = {"words": 2048, "patches": 400_000, "seed": 0}
 CS = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 LATENT_CS = (0.003, 0.01, 0.03)
-#: C is chosen on the first of the 50,000 images. The loss of MCF-Logistic is joint, and its fits take
-#: minutes: fewer values of C.
+#: C is chosen on the first 10,000 of the 50,000 images. MCF-Logistic has fewer values of C: its loss is
+#: joint, and a fit takes minutes.
 FIRST = {"search_rows": 10_000}
 JOINT = {**FIRST, "Cs": [1e-4, 1e-3, 1e-2, 1e-1]}
-#: Hidden layers are costly: their fits begin with one of so many parts of the images, and C is chosen once
-#: for all numbers of units.
+#: Hidden layers are expensive: a fit starts on one of `parts` parts of the images, and C is chosen once for
+#: all numbers of units.
 GROW = {"search_rows": 50_000, "parts": 5, "max_iter": 50, "finish": 30}
 SEARCH_K = 20
 
@@ -70,7 +70,7 @@ def cells(quick: bool) -> list[Settings]:
         return [{**cell, **tiny} for cell in some] + [{**cell, **tiny, **grown} for cell in latent]
     fixed = {"folds": 1, "rows": None, **WORDS}
     linear = grid(images=[SMALL, FULL], model=LINEAR, rate=RATES, Cs=[list(CS)])
-    # Cells that share a choice of C are in the same half, and one after the other.
+    # Cells with the same choice of C are in the same half, one after the other: `choice` is cached.
     latent = grid(images=[FULL], rate=RATES, K=UNITS, model=LATENT, Cs=[list(LATENT_CS)], search_K=[SEARCH_K])
     for cell in linear:
         cell |= JOINT if cell["model"] == MCF_LOGISTIC else FIRST if cell["images"] == FULL else {}
@@ -91,7 +91,7 @@ def words(settings: Settings) -> Problem:
 
 @lru_cache(1)
 def choice(text: str) -> Result:
-    """C of a hidden layer; the next cell with another number of units needs the same."""
+    """Choose C of a hidden layer. Cached: the next cell, with another number of units, needs the same C."""
     settings = json.loads(text)
     return choose(words(settings), settings)
 
@@ -150,7 +150,7 @@ def row(results: Results, printed: tuple[float, ...] | None, **match: Any) -> li
 
 def judge(full: Results) -> list[Check]:
     def best(**match: Any) -> float:
-        """The error at the better of the two rates, by validation."""
+        """Error at the rate with the better validation score."""
         some = [result for result in full.where(**match).records() if result["rate"] > 0]
         return 1 - float(max(some, key=lambda result: result["cv_score"])["test_score"])
 

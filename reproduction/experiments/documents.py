@@ -35,7 +35,7 @@ REUTERS, NEWSGROUPS = "Reuters", "20 newsgroups"
 LOADERS = {REUTERS: data.reuters, NEWSGROUPS: data.newsgroups}
 GAINS = "Test error without noise → with the rate chosen by cross-validation:"
 CS = {REUTERS: COUNT_CS[2:], NEWSGROUPS: UNIT_CS}
-#: These choose among every so-many-th value on one held-out fifth. MCF-Logistic's loss is joint.
+#: Slow models try every k-th value of C, on one held-out fifth. The loss of MCF-Logistic is joint.
 SLOW = {MCF_QUADRATIC: 1, MCF_LOGISTIC: 2, GAUSSIAN: 2}
 
 
@@ -47,14 +47,14 @@ def cells(quick: bool) -> list[Settings]:
         ]
     return [
         {**cell, **search(model, name), "seed": 0, "rows": None}
-        for model in (SVM, LR, BALANCED, MCF_QUADRATIC, MCF_LOGISTIC, GAUSSIAN)  # the quick ones first
+        for model in (SVM, LR, BALANCED, MCF_QUADRATIC, MCF_LOGISTIC, GAUSSIAN)  # fast models first
         for name in LOADERS
         for cell in grid(data=[name], model=[model], rate=RATES)
     ]
 
 
 def search(model: str, name: str) -> Settings:
-    """The values of C and the folds; fewer where many classes make fits slow."""
+    """Values of C and folds; fewer where many classes make fits slow."""
     Cs = list(CS[name])
     if model in SLOW:
         return {"Cs": Cs[:: SLOW[model]], "folds": 1}

@@ -1,4 +1,4 @@
-"""Figure 1: an SVM on M sampled corrupted copies of the data, against integrating the corruption out."""
+"""Figure 1: an SVM on M corrupted copies of the data, compared with the corruption integrated out."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from reproduction.writing import Check, Results, Section, check, number, table
 COPIES = (1, 4, 16, 64, 256)
 RATES = (0.3, 0.5, 0.7, 0.9)
 CS = (0.003, 0.01, 0.03, 0.1)
-#: Draws of the copies whose test errors are averaged.
+#: Draws of the copies. Their test errors are averaged.
 DRAWS = 3
-#: From so many copies on, C and the rate are chosen on one held-out fifth, not on five folds.
+#: Copies: from this number on, C and the rate are chosen on one held-out fifth, not on five folds.
 MANY = 64
 EXPLICIT = "explicit corruption"
 
@@ -47,7 +47,7 @@ def measure(settings: Settings) -> Result:
 
 
 def sampled(problem: Problem, settings: Settings) -> Result:
-    """C by cross-validation with copies of the training folds; test errors over several draws of copies."""
+    """Choose C by cross-validation with copies of the training folds; test errors of several draws."""
 
     def model(draw: int) -> Any:
         svm = LinearSVC(loss="hinge", random_state=0, max_iter=10_000)
@@ -114,7 +114,7 @@ def judge(explicit: Results, limits: dict[str, Results]) -> list[Check]:
     def falls() -> tuple[bool, str]:
         errors = [explicit.chosen_error(copies=copies) for copies in COPIES]
         words = ", ".join(f"{error:.3f}" for error in errors)
-        # A draw's error varies by about 0.003: steps up that are smaller are no trend.
+        # The error of a draw varies by about 0.003: a smaller rise is not a trend.
         steps = [later - earlier for earlier, later in pairwise(errors)]
         holds = errors[-1] < errors[0] and max(steps) < 0.003
         return holds, f"errors at M = {', '.join(map(str, COPIES))}: {words}"

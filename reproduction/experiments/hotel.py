@@ -18,7 +18,7 @@ from reproduction.protocol import (
 from reproduction.writing import Check, Results, Section, check, curve, number, rate_table
 
 MODELS = (SVR, MCF_REGRESSION, GAUSSIAN_SVR)
-#: Halves of the reviews to train on.
+#: Number of random halves of the reviews to train on.
 SEEDS = (0, 1, 2, 3, 4)
 RAW, LOG = "counts", "log counts"
 CS = {RAW: COUNT_CS, LOG: UNIT_CS}
@@ -72,7 +72,7 @@ def section(results: Results) -> Section:
 
 
 def spread(results: Results) -> float:
-    """The largest standard deviation over the halves of R² at one rate, of one model."""
+    """Largest standard deviation of R² over the halves, at one rate and for one model."""
     groups = [
         results.where(counts=counts, model=model, rate=rate)
         for counts in CS

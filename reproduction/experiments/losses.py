@@ -1,4 +1,4 @@
-"""Table 1: hinge and logistic loss as re-weighted quadratic losses, and what they reduce to."""
+"""Table 1: hinge and logistic loss as re-weighted quadratic losses, and their special cases."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def logistic_step(m: Any, v: Any, y: Any) -> tuple[Any, Any]:
 
 
 def reduced_targets(loss: str, y: Any, c: float = 1.0) -> Any:
-    """The table's targets, in the paper's notation, at its special values; the weights are then all equal."""
+    """Targets of the table, in the paper's notation, at its special values. All weights are then equal."""
     if loss == HINGE:
         margin, gamma = 0.0, 1 / c
         return (1 / (c * gamma) + margin) * y
@@ -76,13 +76,13 @@ def reduced_targets(loss: str, y: Any, c: float = 1.0) -> Any:
 
 
 def solve(X: Any, targets: Any, weights: Any, C: float, rate: float, tol: float) -> tuple[Any, float]:
-    """½‖w‖² + C Σ ½γ E(w·x̃ + b − t)², by the closed form of MCF."""
+    """Minimise ½‖w‖² + C Σ ½γ E(w·x̃ + b − t)² by the closed form of MCF."""
     model = MCFRegressor(C, noise=rate, tol=tol, max_iter=10_000).fit(X, targets, sample_weight=weights)
     return np.ravel(model.coef_), float(np.ravel(model.intercept_)[0])
 
 
 def distance(found: tuple[Any, Any], wanted: tuple[Any, Any]) -> float:
-    """‖difference‖ / ‖wanted‖ of weights and offset together."""
+    """‖found − wanted‖ / ‖wanted‖, weights and offset together."""
     one, other = (np.append(np.ravel(w), b) for w, b in (found, wanted))
     return float(np.linalg.norm(one - other) / np.linalg.norm(other))
 

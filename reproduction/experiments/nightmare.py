@@ -1,7 +1,7 @@
 """Figure 6: nightmare at test time, MNIST digits whose pixels are deleted after training.
 
-One cell is one fitted model. It is scored, as it is, on validation and on test digits at all deletion
-levels, so that parameters can be chosen for every level afterwards without fitting anything again.
+One cell is one fitted model. It is scored on validation and on test digits at all deletion levels. So
+parameters can be chosen for every level later, without another fit.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from reproduction.writing import Check, NotRunError, Results, Section, check, nu
 
 HINGE, FDROP, OURS = "Hinge-L2", "Hinge-FDROP", "Dropout-SVM, Gaussian and balanced"
 LEVELS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-#: Test features are deleted, survivors stay as they are: `Deletion` is that event; `Dropout` is the paper's
-#: unbiased noise.
+#: Test features are deleted, and the others are not changed: this is `Deletion`. `Dropout` is the unbiased
+#: noise of the paper.
 NOISES = {"Dropout": Dropout, "Deletion": Deletion}
 RATES = (0.1, 0.3, 0.5, 0.7, 0.9)
-#: The last digits of the training set choose the parameters; masks drawn for every level.
+#: Digits at the end of the training set that choose the parameters, test digits, and masks per level.
 VALIDATION, TEST, MASKS = 5_000, 10_000, 3
 UNITS = 60
-#: Fits of hidden layers begin with one of so many parts of the digits.
+#: A fit of a hidden layer starts on one of `parts` parts of the digits.
 GROW = {"parts": 5, "max_iter": 50, "finish": 10}
 
 LINEAR = (SVM, LR, MCF_LOGISTIC, MCF_QUADRATIC, HINGE, FDROP, OURS)
@@ -40,11 +40,11 @@ CS = {SVM: (0.001, 0.01, 0.1, 1.0, 10.0), LR: (0.01, 0.1, 1.0, 10.0, 100.0)}
 CS |= {OURS: CS[SVM], MCF_LOGISTIC: CS[LR][:-1], MCF_QUADRATIC: (0.0001, 0.001, 0.01, 0.1, 1.0)}
 PLAIN_CS, FDROP_CS = (0.00001, 0.0001, 0.001, 0.01, 0.1, 1.0), (0.001, 0.01, 0.1)
 LATENT_CS = (0.01, 0.1, 1.0, 10.0)
-#: Features that FDROP fears to lose, of about 150 that are not zero.
+#: Number of deleted features that FDROP is trained for, of about 150 that are not zero.
 DELETIONS = (1, 5, 15, 40)
-#: The plain SVM, FDROP and Dropout-SVM again without an offset: liblinear's is regularised, the others' are
-#: free, and a free one outgrows the rest of a score whose pixels die. Without one both kinds of noise are the
-#: same but for C.
+#: The plain SVM, FDROP and Dropout-SVM again, without an offset. The offset of liblinear is regularised, the
+#: others are not, and an offset that is not becomes larger than the rest of a score whose pixels are deleted.
+#: Without an offset both kinds of noise are the same up to C.
 CENTRED = {"C": (0.0001, 0.001, 0.01, 0.1), "offset": (False,)}
 CENTRED_SVM = {"noise": ("Deletion",), "rate": RATES[1:], "C": CS[SVM][2:], "offset": (False,)}
 CENTRED_MODELS = (SVM, HINGE, FDROP)
@@ -115,7 +115,7 @@ def _values(values: Sequence[float]) -> str:
 
 
 def chosen(results: Results, level: float, **match: Any) -> dict[str, Any]:
-    """The model of the least validation error at this level of deletion."""
+    """The model with the smallest validation error at this level of deletion."""
     place = LEVELS.index(level)
     return min(results.where(**match).records(), key=lambda result: result["validation_errors"][place])
 
@@ -125,12 +125,12 @@ def error(results: Results, level: float, **match: Any) -> float:
 
 
 def gain(results: Results, model: str, level: float = 0.5) -> float:
-    """How much the error of a model falls with the choice to do without an offset."""
+    """Error of a model with an offset − its error if having none may be chosen."""
     return error(results.where(offset=None), level, model=model) - error(results, level, model=model)
 
 
 def plateau(results: Results) -> float:
-    """By how much the largest values of C change a test error of the linear models with noise, at most."""
+    """Largest change of a test error by the largest values of C, over the linear models with noise."""
     changes = [0.0]
     for model in (SVM, LR, OURS, MCF_LOGISTIC):
         here = results.where(model=model)
@@ -140,7 +140,7 @@ def plateau(results: Results) -> float:
 
 
 def section(every: Results) -> Section:
-    results = every.where(offset=None)  # with an offset, as all models can have it
+    results = every.where(offset=None)  # with an offset, which all models can have
 
     def line(model: str, **match: Any) -> tuple[list[float], list[float]]:
         try:

@@ -28,12 +28,12 @@ MODELS: dict[str, Callable[[float, float, int], Any]] = {
     LATENT_SVM: lambda C, rate, K: LatentDropoutSVC(K, C, noise=rate, random_state=0),
     LATENT_LR: lambda C, rate, K: LatentDropoutLogisticRegression(K, C, noise=rate, random_state=0),
 }
-#: About what cross-validation chooses at this rate.
+#: Close to the C that cross-validation chooses at this rate.
 CS = {SVM: 0.03, LR: 0.3, MCF_LOGISTIC: 0.3, MCF_QUADRATIC: 0.03, LATENT_SVM: 0.3, LATENT_LR: 0.3}
 
 
 def cells(quick: bool) -> list[Settings]:
-    """One cell: the models take turns, so that a busy moment of the machine falls on all of them."""
+    """One cell: fits of all models alternate, so that a busy moment of the machine slows all of them."""
     size = {"K": 2, "repeats": 1, "rows": 60} if quick else {"K": 20, "repeats": 5, "rows": None}
     return [{"data": "books", "rate": 0.5, "Cs": CS, **size}]
 

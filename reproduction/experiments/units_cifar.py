@@ -1,4 +1,4 @@
-"""Figure 8: what the hidden units of an "airplane against the rest" model on CIFAR-10 respond to."""
+"""Figure 8: responses of the hidden units of an "airplane against the rest" model on CIFAR-10."""
 
 from __future__ import annotations
 

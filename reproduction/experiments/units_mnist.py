@@ -1,4 +1,4 @@
-"""Figure 7: what the hidden units of a "0 against the rest" model on MNIST respond to."""
+"""Figure 7: responses of the hidden units of a "0 against the rest" model on MNIST."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reproduction.writing import Results, Section
 
 DIGITS = "0123456789"
 CS = (0.01, 0.1, 1.0)
-#: C is chosen on the first of the 60,000 digits.
+#: Digits that C is chosen on: the first of the 60,000.
 FIRST = 10_000
 
 
