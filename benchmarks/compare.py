@@ -3,11 +3,11 @@
     ratio of a cell    = least CPU time of head / least CPU time of base, over the rounds
     ratio of a section = geometric mean of the ratios of its cells
 
-Cells with a model of marginout count. The cells of peers, which are the same code on both sides, show how
-far ratios move by chance.
+The cells of a section are its rows with a model of marginout. The rows of peers have the same code on both
+sides: their ratio shows how far a ratio differs from 1 by chance.
 
 Base and head are each installed in an environment of their own, with the same versions of all other
-packages. Both run the benchmarks of the working tree, so that their cells are the same, in turn: base, head,
+packages. Both run the benchmarks of the working tree, so that their rows are the same, in turn: base, head,
 base, head. This module needs the standard library alone.
 """
 
@@ -35,8 +35,8 @@ ROOT = Path(__file__).parents[1]
 DEFAULT = ("amazon", "reuters", "mnist", "search")
 #: The factor by which a section of head may be slower than that of base.
 LIMIT = 1.03
-#: Part of the name of every model of marginout in the results.
-OURS = "Dropout"
+#: One of these is in the name of every model and function of marginout in the results.
+OURS = ("Dropout", "MCF", "FeatureDeletion", "explicit", "deletion_curve")
 #: Columns that name a cell in a text. Not all cells have all of them.
 NAMES = ("problem", "words", "model", "C", "rate", "threads")
 #: Columns that are equal on both sides. C and rate may differ: a search chooses them.
@@ -83,7 +83,7 @@ def cells(section: str, base: Sequence[Path], head: Sequence[Path]) -> list[Cell
         if all(row["cpu_s"] for row in rows):
             seconds = [float(row["cpu_s"]) for row in rows]
             name = ", ".join(f"{column} {rows[0][column]}" for column in NAMES if rows[0][column])
-            ours = OURS in rows[0]["model"]
+            ours = any(word in rows[0]["model"] for word in OURS)
             found.append(Cell(section, name, ours, min(seconds[: len(base)]), min(seconds[len(base) :])))
     return found
 
@@ -101,7 +101,7 @@ def _rows(path: Path) -> list[dict[str, str]]:
 
 
 def verdict(section: str, found: Iterable[Cell]) -> Verdict:
-    """Judge the cells of a section."""
+    """Summarise the cells of a section."""
     found = list(found)
     ours = [cell for cell in found if cell.ours]
     if not ours:
@@ -120,7 +120,7 @@ def verdict(section: str, found: Iterable[Cell]) -> Verdict:
 
 
 def told(verdict: Verdict) -> str:
-    """The line of a section."""
+    """The verdict as a line of text."""
     peers = f", peers {verdict.peers_ratio:.3f}" if verdict.peers_ratio is not None else ""
     return (
         f"{verdict.section}: head / base {verdict.ratio:.3f} over {verdict.cells} cells, "
@@ -145,11 +145,14 @@ def _write(path: Path, lines: Sequence[dict[str, Any]]) -> None:
 
 
 def install(source: Path, folder: Path, constraints: Path | None = None) -> Path:
-    """Build `source` in a new environment in `folder`; the path of its Python."""
+    """Build `source` in a new environment in `folder`; return the path of its Python."""
     venv.create(folder, with_pip=True, symlinks=os.name != "nt")
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     more = ["-c", str(constraints)] if constraints else []
     _call([python, "-m", "pip", "install", "--quiet", *more, f"{source}[bench]"], source)
+    found = Path(_call([python, "-c", "import marginout; print(marginout.__file__)"], ROOT).strip())
+    if not found.resolve().is_relative_to(folder.resolve()):
+        sys.exit(f"{python} imports marginout from {found}, not from its own environment.")
     return python
 
 
@@ -184,7 +187,7 @@ def measure(python: Path, section: str, folder: Path, arguments: argparse.Namesp
 
 
 def _call(command: Sequence[str | Path], folder: Path, threads: int = 1) -> str:
-    """The output of a command. A command that fails ends the comparison with its output."""
+    """Run a command and return its output. If it fails, the comparison ends with that output."""
     # PYTHONPATH could bring another marginout into both environments.
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     variables |= dict.fromkeys(THREADS, str(threads))

@@ -66,6 +66,24 @@ def test_a_section_is_the_geometric_mean_of_our_cells(tmp_path):
     assert found.peers_ratio == pytest.approx(6.0)
 
 
+@pytest.mark.parametrize(
+    ("model", "ours"),
+    [
+        ("DropoutLR irls", True),
+        ("LatentDropoutSVC, 20 units", True),
+        ("MCFClassifier", True),
+        ("FeatureDeletionSVC, 5 deletions", True),
+        ("explicit M=16", True),
+        ("LogisticRegression liblinear", False),
+        ("SGDClassifier", False),
+        ("MLPClassifier, 20 units", False),
+    ],
+)
+def test_models_of_marginout_are_told_by_their_names(tmp_path, model, ours):
+    base, head = rounds(tmp_path, [[row(model, 1.0)]], [[row(model, 1.0)]])
+    assert [cell.ours for cell in compare.cells("amazon", base, head)] == [ours]
+
+
 @pytest.mark.parametrize(("seconds", "within"), [(0.5, True), (1.029, True), (1.031, False)])
 def test_three_per_cent_slower_is_the_limit(tmp_path, seconds, within):
     base, head = rounds(tmp_path, [[row("DropoutSVC", 1.0)]], [[row("DropoutSVC", seconds)]])
