@@ -1,1 +1,1 @@
-"""Benchmarks of marginout beside its peers: `python -m benchmarks`."""
+"""Benchmarks of marginout and its peers: `python -m benchmarks`."""

@@ -44,7 +44,7 @@ def main() -> None:
         quick=arguments.quick,
         threads=arguments.threads,
     )
-    # A quick run's numbers mean nothing and must not replace measured ones.
+    # The numbers of a quick run mean nothing. They must not replace measured ones.
     folder = arguments.csv or (report.RESULTS / "quick" if arguments.quick else report.RESULTS)
     print(report.environment(), end="\n\n", flush=True)
     for name in arguments.only:

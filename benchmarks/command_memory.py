@@ -1,7 +1,7 @@
-"""Peak memory of the command on a large svmlight file: `python -m benchmarks.command_memory`.
+"""Measure the peak memory of the command on a large svmlight file: `python -m benchmarks.command_memory`.
 
-A file of 1 GB is written to a temporary folder; `marginout fit`, `score` and `predict` then each run in a
-fresh process, whose peak of resident memory is its VmHWM (Linux). Results go to
+A file of 1 GB is written to a temporary folder. `marginout fit`, `score` and `predict` then each run in a
+new process, whose peak resident memory is its VmHWM (Linux). Results are written to
 benchmarks/results/command_memory.csv.
 """
 
@@ -18,9 +18,9 @@ import numpy as np
 
 from benchmarks.report import RESULTS
 
-#: Features, entries of a row, and rows of the part that is repeated: about 12.5 bytes an entry.
+#: Features, entries per row, and rows of the part that is repeated. An entry takes about 12.5 bytes.
 FEATURES, ENTRIES, ROWS = 20_000, 50, 16_000
-#: Runs the command and prints the peak of its own memory, in kB.
+#: Code that runs the command and prints its own peak memory, in kB.
 CHILD = """
 import re, sys
 from marginout.cli import main
@@ -31,7 +31,7 @@ sys.exit(code)
 
 
 def part() -> bytes:
-    """Rows of svmlight whose labels follow a linear rule with some noise."""
+    """Rows of svmlight with labels by a linear rule and some noise."""
     rng = np.random.default_rng(0)
     weights = rng.standard_normal(FEATURES)
     lines = []
@@ -45,7 +45,7 @@ def part() -> bytes:
 
 
 def peak(arguments: list[str]) -> float:
-    """The peak of resident memory of one command, in GB."""
+    """Peak resident memory of one command, in GB."""
     done = subprocess.run(
         [sys.executable, "-c", CHILD, *arguments], check=True, capture_output=True, text=True
     )

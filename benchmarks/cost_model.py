@@ -1,11 +1,11 @@
-"""The cost model of docs/scaling.md against fits on local workers: `python -m benchmarks.cost_model`.
+"""Compare the cost model of docs/scaling.md with fits on local workers: `python -m benchmarks.cost_model`.
 
     T  =  K (N τ + n R σ) / p   +   8 d K V / β   +   R ℓ + (R + 2) B θ
 
 is the time of an iteration with n examples, N non-zeros, d features, K problems, B blocks and p workers of
-one core. The constants are measured apart, after each fit and on the same workers, by tasks that are no fit:
-τ and σ on one block, ℓ and θ by tasks that do nothing, V / β by vectors. R, the round trips of an iteration,
-is counted. Time per iteration is that of a fit of MANY iterations less that of FEW.
+one core. The constants are measured after each fit, on the same workers, by tasks that are not part of a
+fit: τ and σ on one block, ℓ and θ by tasks that do nothing, V / β by vectors. R, the round trips of an
+iteration, is counted. Time per iteration = (time of MANY iterations − time of FEW) / (MANY − FEW).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FEW, MANY, REPEATS = 2, 10, 1
 
 
 class Setting(NamedTuple):
-    """A problem and where it is solved."""
+    """Size of a problem, its blocks, and the number of workers."""
 
     rows: int
     d: int
@@ -54,7 +54,7 @@ SETTINGS = [
 
 
 class Prediction(NamedTuple):
-    """Seconds of an iteration, by the model's terms."""
+    """Seconds of an iteration: the three terms of the model."""
 
     work: float
     vectors: float
@@ -77,7 +77,7 @@ def main() -> None:
 
 
 def check(setting: Setting) -> tuple[float, Prediction, float]:
-    """Round trips of an iteration, and its time as the model and as the clock has it."""
+    """Round trips of an iteration, its predicted time, and its measured time."""
     rows = setting.rows // setting.blocks
     with (
         LocalCluster(
@@ -93,13 +93,13 @@ def check(setting: Setting) -> tuple[float, Prediction, float]:
         ]
         X, y = (list(client.persist(part)) for part in zip(*parts, strict=True))
         wait(X + y)
-        fit(X, y, 1)  # imports
+        fit(X, y, 1)  # workers import marginout here
         trips, measured = slope(lambda most: fit(X, y, most))
         return trips, predict(client, setting, trips), measured
 
 
 def fit(X: Any, y: Any, most: int) -> tuple[int, float]:
-    """Round trips and seconds of so many iterations."""
+    """Round trips and seconds of a fit of `most` iterations."""
     count, plain = 0, Cluster.sum
 
     def counted(*args: Any) -> Any:
@@ -124,7 +124,7 @@ def slope(run: Callable[[int], tuple[int, float]]) -> tuple[float, float]:
 
 
 def predict(client: Any, setting: Setting, trips: float) -> Prediction:
-    """The model's terms, from constants measured on these workers."""
+    """The terms of the model, from constants measured on these workers."""
     K = 1 if setting.classes == 2 else setting.classes
     work = [
         client.submit(working, setting, number, trips, pure=False, workers=[worker])
@@ -140,7 +140,7 @@ def predict(client: Any, setting: Setting, trips: float) -> Prediction:
 
 
 def trip(client: Any, count: int, size: int) -> float:
-    """Seconds of a sum of `count` tasks that get and give a vector each."""
+    """Seconds of a sum over `count` tasks, each of which receives and returns a vector."""
     cluster = Cluster(client, count)
     blocks = cluster.submit(nothing, [0] * count)
     times = []
@@ -161,7 +161,7 @@ def echo(number: int, vector: Any) -> Any:
 
 
 def working(setting: Setting, number: int, trips: float) -> float:
-    """Seconds of an iteration's work on one block: two passes, a sixth of one, and trial steps."""
+    """Seconds of the work of an iteration on one block: 2 1/6 passes and trial steps."""
     X, y = shard(number, setting.rows // setting.blocks, setting.d, setting.row_nnz, setting.classes)
     model = DropoutLogisticRegression(0.1, noise=0.1)
     block, summary = prepare_block(model, number, X, y)

@@ -1,4 +1,4 @@
-"""How the numbers are taken: interleaved times, distance to the optimum, test error, peak memory."""
+"""Measure times of alternating fits, distance to the optimum, test error, peak memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from benchmarks.problems import Problem
 
 @dataclass(frozen=True)
 class Entry:
-    """One runner of a race."""
+    """One model of a race: a peer with its C, rate and threads."""
 
     peer: Peer
     C: float
@@ -36,7 +36,7 @@ class Entry:
     threads: int = 1
 
     def make(self, seed: int) -> Any:
-        """The estimator; those that draw random numbers draw from this seed."""
+        """Make the estimator, with this seed if it draws random numbers."""
         estimator = self.peer.make(self.C, self.rate)
         if "random_state" in estimator.get_params():
             estimator.set_params(random_state=seed)
@@ -45,7 +45,7 @@ class Entry:
 
 @dataclass
 class Outcome:
-    """The fits of one runner: their times, their models, and whether every one converged."""
+    """The fits of one entry: their times, their models, and whether all converged."""
 
     entry: Entry
     seconds: list[float] = field(default_factory=list)
@@ -75,9 +75,9 @@ def race(problem: Problem, entries: Sequence[Entry], repeats: int) -> list[Outco
 def race_all(runs: Sequence[tuple[Problem, Entry]], repeats: int) -> list[Outcome]:
     """Time fits on several problems, alternating between them.
 
-    Every round makes each fit once, so that a busy moment of the machine falls on all of
-    them; the order turns by one from round to round, so that none always runs in another's
-    wake. Threads are limited, and garbage collected, outside of the time.
+    Every round makes each fit once, so that a busy moment of the machine slows all of them. The order
+    rotates by one from round to round, so that no fit always follows the same other fit. Threads are
+    limited, and garbage is collected, before the clock starts.
     """
     outcomes = [Outcome(entry) for _, entry in runs]
     order = list(range(len(runs)))
@@ -99,7 +99,7 @@ def race_all(runs: Sequence[tuple[Problem, Entry]], repeats: int) -> list[Outcom
 
 @contextmanager
 def convergence() -> Any:
-    """Collects convergence warnings in a list; lets all others through."""
+    """Collect convergence warnings in a list, and repeat all other warnings."""
     late: list[Any] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -112,10 +112,10 @@ def convergence() -> Any:
 
 
 class Precision(NamedTuple):
-    """How far above the least value of F a fit is, as a fraction, and how well that value is known.
+    """F(fit) / min F − 1, and a bound on the relative error of min F.
 
-    The first is taken from a tight solve, whose own certificate is the second: what is
-    left above the true minimum is at most their sum. Peers give no certificate.
+    min F comes from a tight solve, and its bound from the certificate of that solve. The distance to the
+    true minimum is at most the sum of both. Peers give no certificate.
     """
 
     suboptimality: float
@@ -123,14 +123,14 @@ class Precision(NamedTuple):
 
 
 class Optima:
-    """The least values of the functions that peers minimise on one problem, each found once."""
+    """Minima of the objectives of the peers on one problem, each computed once."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
         self._known: dict[tuple[Make, float, float], tuple[float, float | None]] = {}
 
     def precision(self, outcome: Outcome) -> Precision | None:
-        """F at the worst of the fits / F at a tight solve − 1; None where F is not known."""
+        """F at the worst of the fits / F at a tight solve − 1; None if F is not known."""
         peer, C = outcome.entry.peer, outcome.entry.C
         if peer.objective is None or peer.tight is None:
             return None
@@ -152,14 +152,14 @@ class Optima:
 
 
 def scores_on_test(problem: Problem, outcome: Outcome) -> list[float]:
-    """Accuracy, or R² of a regression, of every fit on the test data."""
+    """Accuracy, or R² of a regression, of every fit, on the test data."""
     return [float(model.score(problem.X_test, problem.y_test)) for model in outcome.models]
 
 
 def peak_memory(load: Callable[[], Problem], entry: Entry) -> tuple[int, int]:
-    """Bytes that a fit needs on top of its data, at its peak, and the bytes of X.
+    """Peak bytes that a fit needs on top of its data, and the bytes of X.
 
-    Runs in a fresh process. `load` must be picklable, and the peer one of PEERS.
+    Runs in a new process. `load` must be picklable, and the peer one of PEERS.
     """
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(_fit_alone, load, entry.peer.name, entry.C, entry.rate, entry.threads).result()
@@ -171,7 +171,7 @@ def _fit_alone(
     problem, entry = load(), Entry(PEERS[name], C, rate, threads)
     few = problem.thin(200)
     with threadpool_limits(limits=threads), convergence():
-        entry.make(0).fit(few.X, few.y)  # what is imported or built at the first fit
+        entry.make(0).fit(few.X, few.y)  # imports and caches of the first fit are not counted
         model = entry.make(0)
         return peak_growth(lambda: model.fit(problem.X, problem.y)), problem.input_bytes
 
@@ -192,16 +192,16 @@ def _fit_model(load: Callable[[], Problem], model: Any) -> tuple[int, int]:
 
 
 def peak_growth(work: Callable[[], Any]) -> int:
-    """Highest memory of this process while `work` runs, less its memory before.
+    """Peak memory of this process while `work` runs − its memory before.
 
-    The start is what is resident, not the earlier peak, or a peak while loading would hide
-    the fit's own; where the system cannot forget that peak, the answer is an upper bound.
+    The memory before is what is resident, not the earlier peak: a peak during loading would hide that of
+    the fit. Where the system cannot reset the earlier peak, the result is an upper bound.
     """
     gc.collect()
     with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)  # or the fit could live in memory that loading left behind
+        ctypes.CDLL(None).malloc_trim(0)  # else the fit could reuse memory that loading has left
     with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")  # Linux: forget the peak
+        Path("/proc/self/clear_refs").write_text("5")  # Linux: reset the peak
     before = psutil.Process().memory_info().rss
     kept = work()
     growth = peak_resident() - int(before)
@@ -212,9 +212,8 @@ def peak_growth(work: Callable[[], Any]) -> int:
 def peak_resident() -> int:
     """Peak resident bytes of this process.
 
-    Linux's ru_maxrss starts at the peak of the *parent* of a spawned process and never
-    falls: after a large section it would report that a fit needs nothing. VmHWM is the
-    process's own.
+    On Linux, ru_maxrss of a spawned process starts at the peak of its *parent* and never falls. After a
+    large section it would report that a fit needs nothing. VmHWM belongs to the process itself.
     """
     status = Path("/proc/self/status")
     if status.exists():

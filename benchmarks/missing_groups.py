@@ -1,11 +1,11 @@
-"""Whole measurements are missing at prediction time: `python -m benchmarks.missing_groups`.
+"""Test errors when whole measurements are missing at prediction time: `python -m benchmarks.missing_groups`.
 
 scikit-learn's breast cancer data have ten measurements of a cell nucleus, each as its mean, its standard
-error and its worst value: three columns that are lost together. Models are fitted to complete data, those
-that need holes to learn from to copies of it that lost as many measurements. Every test example then loses
-1, 2, 3 or 5 of its ten measurements, drawn at random, as NaN. Parameters that are chosen are chosen on the
-training data alone, by five folds whose held-out examples lose as many measurements. The results are the
-errors of a repeated five-fold cross-validation, one line for every fold.
+error and its worst value: three columns that are lost together. Models are fitted to complete data. Models
+that must see missing values in training are fitted to copies that lost as many measurements. Every test
+example then loses 1, 2, 3 or 5 of its ten measurements, drawn at random, as NaN. Parameters are chosen on
+the training data alone, by five folds whose held-out examples lose as many measurements. The results are
+the errors of a repeated five-fold cross-validation, one line per fold.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ def lose(X: Any, count: int, seed: int) -> Any:
 
 
 def error(model: Any, X: Any, y: Any) -> float:
-    """The share of wrong predictions on X as it is given.
+    """Share of wrong predictions on X.
 
-    Not `model.score`: a search scores by its own scorer, and that of this page would take measurements
-    away a second time.
+    `model.score` is not used: a search scores with its own scorer, and the one of this module would remove
+    measurements a second time.
     """
     return float(np.mean(model.predict(X) != y))
 
 
 def after_loss(count: int) -> Callable[..., float]:
-    """A scorer for the folds of a search, whose examples are complete: accuracy once they lose `count`."""
+    """Scorer for the folds of a search: accuracy after complete examples lose `count` measurements."""
 
     def score(model: Any, X: Any, y: Any) -> float:
         return 1 - float(np.mean([error(model, lose(X, count, seed), y) for seed in range(MASKS)]))
@@ -73,12 +73,12 @@ def after_loss(count: int) -> Callable[..., float]:
 
 
 def copies(X: Any, y: Any, count: int) -> tuple[Any, Any]:
-    """Ten copies of the training data that have lost as many measurements."""
+    """COPIES copies of the training data that have lost `count` measurements."""
     return np.vstack([lose(X, count, seed) for seed in range(COPIES)]), np.tile(y, COPIES)
 
 
 def candidates(count: int) -> dict[str, Any]:
-    """Models that are fitted to complete data, and choose for a loss of `count` measurements."""
+    """Models that are fitted to complete data, with parameters chosen for a loss of `count` measurements."""
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
     noises = [kind(MEASUREMENT, rate) for kind in (GroupDropout, GroupDeletion) for rate in RATES]
     ours = {"cv": folds, "scoring": after_loss(count), "missing": "deleted"}
@@ -104,9 +104,9 @@ def candidates(count: int) -> dict[str, Any]:
 
 
 def fitted(X: Any, y: Any, count: int, whole: dict[str, Any]) -> dict[str, Any]:
-    """All models for a loss of `count` measurements; those in `whole` know nothing of the loss."""
+    """Fit all models for a loss of `count` measurements; those in `whole` do not depend on the loss."""
     damaged, labels = copies(X, y, count)
-    # On complete data an IterativeImputer learns nothing but means: it is given one copy with holes.
+    # On complete data an IterativeImputer learns only means, so it is given a copy with missing values.
     iterative = make_pipeline(StandardScaler(), IterativeImputer(random_state=0), LogisticRegression())
     return {
         **whole,
@@ -123,7 +123,7 @@ def run(splits: Any, lost: Sequence[int] = LOST) -> list[dict[str, Any]]:
     X, y = load_breast_cancer(return_X_y=True)
     lines = []
     for fold, (train, test) in enumerate(splits.split(X, y)):
-        with threadpool_limits(1):  # more threads only wait for each other on data this small
+        with threadpool_limits(1):  # more threads do not help on data this small
             trees = HistGradientBoostingClassifier(random_state=0).fit(X[train], y[train])
             for count in lost:
                 models = fitted(X[train], y[train], count, {"HistGradientBoosting, complete data": trees})

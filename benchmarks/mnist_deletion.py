@@ -1,11 +1,11 @@
-"""Half of the pixels, or three quarters, vanish after training: `python -m benchmarks.mnist_deletion`.
+"""Test errors with half, or three quarters, of the pixels deleted: `python -m benchmarks.mnist_deletion`.
 
-The first 10,000 training digits and all test digits of MNIST, from the folder in MARGINOUT_DATA. For
-each deletion rate, everything is chosen on the last 2,000 of the training digits with as many pixels
-deleted, and from the same choices for every model: with an offset or without, survivors as they are or
-rescaled by 1/(1 − rate), one-vs-rest SVMs with balanced classes or not, and C from a grid of half decades
-that goes on where its outermost value is best. The model is then fitted to all 10,000 and tested, as it is,
-on the test digits.
+The data are the first 10,000 training digits and all test digits of MNIST, from the folder in
+MARGINOUT_DATA. For each deletion rate, all parameters are chosen on the last 2,000 training digits with as
+many pixels deleted. Every model has the same choices: with or without an offset, remaining pixels unchanged
+or rescaled by 1/(1 − rate), one-vs-rest SVMs with or without balanced classes, and C from a grid of half
+decades that is extended where its outermost value is best. The chosen model is then fitted to all 10,000
+digits and tested on the test digits.
 """
 
 from __future__ import annotations
@@ -34,19 +34,21 @@ from marginout.robustness import corrupt
 
 RATES = 0.5, 0.75
 TRAIN = 10_000
-#: What is done to the survivors of a test digit, as the noise that does it.
+#: What happens to the remaining pixels of a test digit, and the noise with this effect.
 EVENTS = {"as they are": Deletion, "rescaled": Dropout}
-#: Models that know nothing of deletions. Ours are compared with the best of them on the held-out digits.
+#: Models without knowledge of deletions. Ours are compared with the best of them on the held-out digits.
 PLAIN = "LinearSVC", "LogisticRegression"
 
-#: Damaged copies of the held-out digits and their classes, by rate and by what survivors become.
+#: Held-out digits with deleted pixels, and their classes, by rate and by what happens to remaining pixels.
 HeldOut = dict[tuple[float, str], tuple[list[Any], Any]]
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A model, what is done to the survivors, its error on held-out digits, k of C = 10^(k/2), and whether
-    that is an end of the grid."""
+    """A model, what happens to remaining pixels, error on held-out digits, k of C = 10^(k/2).
+
+    `edge` says whether k is at an end of the grid.
+    """
 
     model: Any
     survivors: str
@@ -55,7 +57,7 @@ class Choice:
     edge: bool = False
 
     def words(self) -> str:
-        """What was chosen, in words."""
+        """The chosen parameters as text."""
         model = self.model
         words = [f"C = {model.C:.2g}", "offset" if model.fit_intercept else "no offset"]
         words += ["survivors rescaled"] * (self.survivors == "rescaled")
@@ -66,7 +68,7 @@ class Choice:
 
 
 def candidates() -> dict[str, tuple[list[Any], int]]:
-    """The models without their C, and the least C of each grid in half decades: C = 10^(k/2)."""
+    """The models without C, and the smallest k of each grid in half decades: C = 10^(k/2)."""
     noises = [kind(rate) for kind in EVENTS.values() for rate in RATES]
     offsets, weights = (True, False), (None, "balanced")
     return {
@@ -111,7 +113,7 @@ def candidates() -> dict[str, tuple[list[Any], int]]:
 
 @dataclass(frozen=True)
 class Size:
-    """Held-out examples, masks, values of C in a grid, and by how many more it may grow at each end."""
+    """Held-out examples, masks, values of C in a grid, and how many more it may get at each end."""
 
     held_out: int = 2_000
     masks: int = 5
@@ -120,18 +122,18 @@ class Size:
 
 
 def damaged(X: Any, rate: float, survivors: str, masks: int, seed: int) -> list[Any]:
-    """X with pixels deleted, once for each mask; the masks do not depend on what survivors become."""
+    """X with pixels deleted, once per mask. The masks do not depend on `survivors`."""
     event = EVENTS[survivors](rate)
     return [corrupt(X, event, np.random.default_rng((seed, mask))) for mask in range(masks)]
 
 
 def wrong(model: Any, copies: list[Any], y: Any) -> NDArray[np.float64]:
-    """For every example the share of its damaged copies that are predicted wrongly."""
+    """Share of the copies of each example that are predicted wrongly."""
     return np.asarray(np.mean([model.predict(X) != y for X in copies], axis=0))
 
 
 def search(models: list[Any], least: int, X: Any, y: Any, held_out: HeldOut, size: Size) -> list[Choice]:
-    """The best choice for each rate; the grid of C goes on where its outermost value is best."""
+    """The best choice for each rate. The grid of C is extended where its outermost value is best."""
     best: dict[float, Choice] = {}
     tried: set[int] = set()
     wanted = set(range(least, least + size.values))
@@ -151,7 +153,7 @@ def search(models: list[Any], least: int, X: Any, y: Any, held_out: HeldOut, siz
 
 
 def run(problem: Problem, size: Size) -> Iterator[dict[str, Any]]:
-    """For every model and rate its test error, that on the held-out digits, and what was chosen."""
+    """Test error, error on the held-out digits, and chosen parameters of every model and rate."""
     X, y, last = problem.X, problem.y, len(problem.y) - size.held_out
     held_out = {
         (rate, survivors): (damaged(X[last:], rate, survivors, size.masks, 0), y[last:])
@@ -185,7 +187,7 @@ def run(problem: Problem, size: Size) -> Iterator[dict[str, Any]]:
 
 
 def _standard_error(values: NDArray[np.float64]) -> float:
-    """Of the mean over test examples, which were drawn; the masks of one example are averaged first."""
+    """Standard error of the mean over test examples. The masks of one example are averaged first."""
     return float(values.std(ddof=1) / np.sqrt(len(values)))
 
 

@@ -1,14 +1,14 @@
-"""One pass of `partial_fit` beside the batch fit and SGDClassifier: `python -m benchmarks.online`.
+"""Compare one pass of `partial_fit` with the batch fit and SGDClassifier: `python -m benchmarks.online`.
 
-Streams of 1,000,000 examples: generated ones (10,000 features of power-law frequency, 50 non-zeros a row),
-the Amazon reviews of four domains and MNIST's eights against the rest, drawn with replacement from their
-training examples. The stream comes in calls of 10,000 rows. The batch optimum is that of `fit` on the
-same examples, each weighted by how often it was drawn. Times are of the process, and the ratio is to
-SGDClassifier's `partial_fit` over the same calls, the faster of two runs each; its errors, with and without
-averaging, stand beside ours.
+Streams have 1,000,000 examples: generated ones (10,000 features of power-law frequency, 50 non-zeros per
+row), the Amazon reviews of four domains, and the eights of MNIST against the rest, drawn with replacement
+from their training examples. A call has 10,000 rows. The batch optimum is that of `fit` on the same
+examples, each weighted by how often it was drawn. Times are CPU times of the process. Ratios are to
+`partial_fit` of SGDClassifier over the same calls, the faster of two runs each. The errors of
+SGDClassifier, with and without averaging, are listed too.
 
-Progressive validation: every part of a real stream is predicted first and learnt then. The Amazon reviews
-come domain after domain, the newsgroups' posts in random order.
+Progressive validation: every part of a real stream is first predicted, then learnt. The Amazon reviews
+come domain after domain, the posts of the newsgroups in random order.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from marginout._core.objective import Objective, Shard
 
 CALL = 10_000
 RATES = 0.0, 0.3, 0.5, 0.9
-#: C times the length of the stream: where the batch models are at their best.
+#: C · length of the stream: the value with the smallest errors of the batch models.
 WEIGHTS = {"generated": 1e6, "amazon": 3e4, "mnist 8": 1e3}
 
 
@@ -51,7 +51,7 @@ def generated(n: int) -> tuple[Any, ...]:
 
 
 def reviews(n: int) -> tuple[Any, ...]:
-    """All domains' reviews as words and bigrams that occur, rows of length one; 20,000 to draw from."""
+    """Reviews of all domains: words and bigrams that occur, rows of length one; 20,000 to draw from."""
     parts = [amazon(domain) for domain in DOMAINS]
     X = sp.vstack([sp.vstack([part.X, part.X_test]) for part in parts]).tocsr()
     X.data[:] = 1
@@ -63,7 +63,7 @@ def reviews(n: int) -> tuple[Any, ...]:
 
 
 def eights(n: int) -> tuple[Any, ...]:
-    """MNIST's eights against the other digits."""
+    """The eights of MNIST against the other digits."""
     problem = mnist()
     X, X_test = sp.csr_matrix(problem.X), sp.csr_matrix(problem.X_test)
     drawn = np.random.default_rng(1).integers(0, X.shape[0], n)
@@ -78,7 +78,7 @@ STREAMS: dict[str, Callable[[int], tuple[Any, ...]]] = {
 
 
 def one_pass(model: Any, X: Any, y: Any) -> float:
-    """Seconds of the process for one pass, in calls of CALL rows."""
+    """CPU seconds of one pass, in calls of CALL rows."""
     start = time.process_time()
     for i in range(0, len(y), CALL):
         model.partial_fit(X[i : i + CALL], y[i : i + CALL], classes=[-1, 1])
@@ -99,7 +99,7 @@ def _sgd(name: str, average: bool) -> Any:
 
 
 def compare(name: str, n: int) -> list[dict[str, Any]]:
-    """Every rate on one stream."""
+    """Results for every rate on one stream."""
     X, y, X_test, y_test, drawn = STREAMS[name](n)
     rows, labels = (X, y) if np.array_equal(drawn, np.arange(len(y))) else (X[drawn], y[drawn])
     counts = np.bincount(drawn, minlength=len(y)).astype(float)
@@ -133,7 +133,7 @@ def compare(name: str, n: int) -> list[dict[str, Any]]:
 
 
 def progressive(name: str, X: Any, y: Any, part: int = 100) -> dict[str, Any]:
-    """Errors when every part is predicted before it is learnt."""
+    """Errors when every part of a stream is predicted before it is learnt."""
     classes = np.unique(y)
     models = {
         "DropoutSVC(0.5)": DropoutSVC(C=1.0),

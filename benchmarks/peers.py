@@ -1,8 +1,8 @@
-"""One adapter per peer, with one interface: make(C, rate) gives an estimator.
+"""Models and their peers behind one interface: make(C, rate) returns an estimator.
 
-A peer also knows the function it minimises and an estimator that minimises it tightly,
-so that its precision can be stated beside its time. All use C as scikit-learn does,
-½‖w‖² + C·Σ loss; plain peers ignore the rate.
+A peer also has the function that it minimises and an estimator that minimises it to a small tolerance, so
+that its precision can be given with its time. All use C as scikit-learn does, ½‖w‖² + C·Σ loss. Plain peers
+ignore the rate.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from marginout import (
 
 Make = Callable[[float, float], Any]
 
-#: A tight solve. Without noise, dual coordinate descent meets rounding before 1e-9 and would
-#: run on for ever: 3,000 iterations bring its certificate below 1e-7.
+#: Options of a tight solve. Without noise, rounding keeps dual coordinate descent above 1e-9, so iterations
+#: are limited: 3,000 bring its certificate below 1e-7.
 TIGHT: dict[str, Any] = {"tol": 1e-9, "max_iter": 3000}
 EPSILON = 0.1
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A name, how to make the estimator, and, where it is known, what it minimises.
+    """A name, a function that makes the estimator, and, where it is known, the objective.
 
-    `objective(estimator, C, X, y)` is the function at a fit, `tight(C, rate)` makes an
-    estimator that reaches its minimum, and `noisy` says whether the rate matters.
+    `objective(estimator, C, X, y)` is its value at a fit, `tight(C, rate)` makes an estimator that reaches
+    its minimum, and `noisy` says whether the rate has an effect.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Peer:
 
 
 class ScaledSGD(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """SGDClassifier(loss="hinge") with C's meaning: alpha = 1/(C·n)."""
+    """SGDClassifier(loss="hinge") with the parameter C: alpha = 1/(C·n)."""
 
     def __init__(self, C: float = 1.0, random_state: Any = None) -> None:
         self.C = C
@@ -66,7 +66,7 @@ class ScaledSGD(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class ExplicitCorruption(ExplicitCorruptionClassifier):
-    """LinearSVC on corrupted copies of the data: what marginout replaces."""
+    """LinearSVC on corrupted copies of the data, which marginout replaces."""
 
     @property
     def n_iter_(self) -> Any:
@@ -84,7 +84,7 @@ def _scores_and_signs(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
 
 
 def _ridge(estimator: Any, offset: bool) -> float:
-    """½‖w‖², and ½b² where a peer regularises its offset."""
+    """½‖w‖², plus ½b² if the peer regularises its offset."""
     return 0.5 * float(np.sum(estimator.coef_**2) + offset * np.sum(np.square(estimator.intercept_)))
 
 
@@ -140,7 +140,7 @@ def _liblinear_lr(C: float, rate: float, dual: bool, **more: Any) -> Any:
     return LogisticRegression(C=C, solver="liblinear", dual=dual, **{"max_iter": 1000, **more})
 
 
-# liblinear's own stopping rule; at these it is within about 1e-6 of its optimum or better.
+# liblinear has its own stopping rule. With these options it ends within about 1e-6 of its optimum.
 _LIBLINEAR: dict[str, Any] = {"tol": 1e-7, "max_iter": 100_000, "random_state": 0}
 _TIGHT_SVC = partial(_svc, **TIGHT)
 _TIGHT_SVR = partial(_svr, **TIGHT)
@@ -206,7 +206,7 @@ PEERS = {
 
 
 def explicit(n_copies: int) -> Peer:
-    """Explicit corruption with this many copies, the making of the copies included."""
+    """Explicit corruption with `n_copies` copies. Its time includes the making of the copies."""
 
     def make(C: float, rate: float) -> Any:
         return ExplicitCorruption(LinearSVC(loss="hinge", C=C), noise=rate, n_copies=n_copies)

@@ -1,4 +1,4 @@
-"""The problems: real data from the folder in MARGINOUT_DATA, scikit-learn's own, and generated ones."""
+"""Load or generate problems: real data from the folder in MARGINOUT_DATA, scikit-learn's, generated ones."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from sklearn.preprocessing import normalize, scale
 
 DATA = "MARGINOUT_DATA"
 DOMAINS = ("books", "dvd", "electronics", "kitchen")
-#: What may be made of the counts of words: see :meth:`Problem.words_as`.
+#: Features that can be made from word counts: see :meth:`Problem.words_as`.
 WORDS = ("counts", "0 and 1", "log counts", "log counts, unit rows", "tf-idf, unit rows")
 
 
 class DataMissingError(Exception):
-    """A data file that is not there; the section that needs it is skipped."""
+    """A data file is missing. The section that needs it is skipped."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Train and test data. X is CSR or dense; generated problems have no test data."""
+    """Training and test data. X is CSR or dense. Generated problems have no test data."""
 
     name: str
     X: Any
@@ -41,22 +41,23 @@ class Problem:
 
     @property
     def input_bytes(self) -> int:
-        """The bytes of X as it is handed to fit."""
+        """Bytes of X as it is passed to fit."""
         if sp.issparse(self.X):
             return int(self.X.data.nbytes + self.X.indices.nbytes + self.X.indptr.nbytes)
         return int(self.X.nbytes)
 
     def thin(self, rows: int | None) -> Problem:
-        """The same with so many training rows, evenly spread, and the test rows of the classes they have."""
+        """Keep `rows` training rows, evenly spread, and the test rows of their classes."""
         if rows is None or rows >= self.X.shape[0]:
             return self
         chosen = np.linspace(0, self.X.shape[0] - 1, rows).astype(int)
         return _known_classes(replace(self, X=self.X[chosen], y=self.y[chosen]))
 
     def words_as(self, words: str) -> Problem:
-        """Counts x as they are, as 1 where x > 0, as log(1 + x), and the last two in rows of length one:
-        log(1 + x), and (1 + log x)·log(inverse document frequency), frequencies those of the training rows.
-        (The last is what the command makes of texts.)
+        """Counts x as they are, as 1 where x > 0, as log(1 + x), or one of two in rows of length one.
+
+        These two are log(1 + x), and (1 + log x)·log(inverse document frequency) with the frequencies of the
+        training rows. The command makes the last from texts.
         """
         make: dict[str, Callable[[Any], Any]] = {
             "counts": lambda X: X,
@@ -70,19 +71,19 @@ class Problem:
 
 
 def amazon(domain: str) -> Problem:
-    """Reviews of one product domain as counts of 5,000 words and bigrams; 2,000 to train on."""
+    """Reviews of one product domain as counts of 5,000 words and bigrams; 2,000 training rows."""
     X, z = _csr(f"amazon_{domain}_5000.npz")
     return _split(domain, X, z["y"], z["split"] == 0)
 
 
 def reuters() -> Problem:
-    """Reuters-21578 as term counts: the 58 of its 65 classes that occur in the training half."""
+    """Reuters-21578 as term counts: the 58 of its 65 classes that have training documents."""
     X, z = _csr("reuters21578_65.npz")
     return _known_classes(_split("reuters", X, z["y"], z["split"] == 0))
 
 
 def newsgroups() -> Problem:
-    """20 newsgroups as counts of 17,576 words; 11,314 posts to train on."""
+    """20 newsgroups as counts of 17,576 words; 11,314 training posts."""
     X, z = _csr("newsgroups20_bow.npz")
     return _split("20 newsgroups", X, z["y"], z["split"] == 0)
 
@@ -97,7 +98,7 @@ def mnist() -> Problem:
 
 
 def mcf_digits() -> Problem:
-    """The 5,000 + 5,000 digits of MNIST with which the authors of MCF show their code, dense float64."""
+    """The 5,000 + 5,000 digits of MNIST in the demonstration of the authors of MCF, dense float64."""
     with np.load(_file("mnist.npz")) as z:
         train, test = z["mcf_demo_train_idx"], z["mcf_demo_test_idx"]
         X, X_test = z["X_train"][train].reshape(-1, 784) / 255.0, z["X_test"][test].reshape(-1, 784) / 255.0
@@ -105,7 +106,7 @@ def mcf_digits() -> Problem:
 
 
 def hotel(seed: int = 0) -> Problem:
-    """5,000 hotel reviews, log counts of 12,000 words, rows of length one; the rating from half of them."""
+    """5,000 hotel reviews with ratings, half for training; log counts of 12,000 words, rows of length one."""
     X, z = _csr("hotel_reviews_bow.npz")
     np.log1p(X.data, out=X.data)
     train = np.zeros(X.shape[0], dtype=bool)
@@ -114,7 +115,7 @@ def hotel(seed: int = 0) -> Problem:
 
 
 def bundled(name: str, seed: int = 0) -> Problem:
-    """scikit-learn's own small data, half to train on: breast_cancer, digits or diabetes."""
+    """A small data set of scikit-learn, half for training: breast_cancer, digits or diabetes."""
     loaders = {"breast_cancer": load_breast_cancer, "digits": load_digits, "diabetes": load_diabetes}
     X, y = loaders[name](return_X_y=True)
     X = X / 16 if name == "digits" else scale(X)
@@ -123,10 +124,10 @@ def bundled(name: str, seed: int = 0) -> Problem:
 
 
 def sparse(n: int, d: int, row_nnz: int, seed: int = 0, topics: int = 100) -> Problem:
-    """Word counts as in text, CSR: about row_nnz of d words a row, and a noisy teacher.
+    """Generated word counts, CSR, about row_nnz of d words per row, with labels by `_teach`.
 
-    Half of a row's words come from the whole vocabulary, popular words first, and half
-    from its topic's own stretch of it: independent words would make too easy a problem.
+    Half of the words of a row are drawn from the whole vocabulary, with power-law frequencies, and half from
+    the part of it that belongs to the topic of the row. Independent words would make the problem too easy.
     """
     rng = np.random.default_rng(seed)
     position = rng.random((n, row_nnz)) ** 4
@@ -143,10 +144,10 @@ def sparse(n: int, d: int, row_nnz: int, seed: int = 0, topics: int = 100) -> Pr
 def shard(
     number: int, rows: int, d: int, row_nnz: int, classes: int = 2, topics: int = 100
 ) -> tuple[Any, Any]:
-    """Block `number` of a data set of any size, CSR: exactly row_nnz of d words a row, and a noisy teacher.
+    """Block `number` of a generated data set of any size, CSR, exactly row_nnz of d words per row.
 
-    As in :func:`sparse`, half of the words, here the odd ones, come from the row's topic. The blocks of
-    one data set share the teacher.
+    As in :func:`sparse`, half of the words, here the odd ones, belong to the topic of the row. The blocks of
+    one data set have labels by the same rule.
     """
     rng = np.random.default_rng([number, rows])
     half = row_nnz // 2
@@ -165,7 +166,7 @@ def shard(
 
 
 def dense(n: int, d: int, seed: int = 0, factors: int = 10) -> Problem:
-    """Float32 features with some factors in common, rows of about length one, and a noisy teacher."""
+    """Generated float32 features with common factors, rows of about length one, labels by `_teach`."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d), dtype=np.float32)
     loadings = rng.standard_normal((factors, d), dtype=np.float32)
@@ -175,7 +176,7 @@ def dense(n: int, d: int, seed: int = 0, factors: int = 10) -> Problem:
 
 
 def _teach(X: Any, rng: np.random.Generator) -> Any:
-    """Labels ±1 by a random direction; the noise on its score is a third as large as the score."""
+    """Labels ±1 = sign of a random linear score plus noise, which is a third as large as the score."""
     score = X @ rng.standard_normal(X.shape[1]).astype(X.dtype)
     score -= score.mean()
     return np.where(score + 0.3 * score.std() * rng.standard_normal(len(score)) > 0, 1, -1)
@@ -192,7 +193,7 @@ def _file(name: str) -> Path:
 
 
 def _csr(name: str) -> tuple[Any, dict[str, Any]]:
-    """A stored CSR matrix as float64, and what is stored beside it."""
+    """A stored CSR matrix as float64, and the other arrays of its file."""
     with np.load(_file(name)) as z:
         arrays = dict(z)
     parts = arrays["data"].astype(np.float64), arrays["indices"], arrays["indptr"]
@@ -204,7 +205,7 @@ def _split(name: str, X: Any, y: Any, train: Any) -> Problem:
 
 
 def _known_classes(problem: Problem) -> Problem:
-    """Without the test rows of classes that training never sees."""
+    """Remove the test rows whose class has no training row."""
     if problem.X_test is None or problem.y.dtype.kind == "f":
         return problem
     known = np.isin(problem.y_test, problem.y)

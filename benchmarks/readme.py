@@ -1,6 +1,6 @@
 """`python -m benchmarks.readme`: write the tables of README and docs from the files in benchmarks/results.
 
-A table stands between `<!-- NAME -->` and `<!-- end -->`. A table whose files are missing stays as it is.
+A table is the text between `<!-- NAME -->` and `<!-- end -->`. Without its files a table is not changed.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 #: Every page with numbers between marks.
 PAGES = (README, *sorted((ROOT / "docs").glob("*.md")))
-#: What stands between marks at the beginning of their lines.
+#: The text between two marks, each at the beginning of a line.
 MARKED = re.compile(r"^<!-- (\w+) -->\n.*?\n<!-- end -->", re.DOTALL | re.MULTILINE)
 
 
 def filled(text: str) -> str:
-    """A page with its tables as the result files have them."""
+    """The text of a page with its tables made from the result files."""
 
     def replace(match: re.Match[str]) -> str:
         try:

@@ -1,4 +1,4 @@
-"""Rows, aligned tables, CSV files, and the line that says where the numbers come from."""
+"""Rows, aligned tables, CSV files, and the line that describes machine and versions."""
 
 from __future__ import annotations
 
@@ -18,18 +18,22 @@ from threadpoolctl import threadpool_info
 from benchmarks.measure import Optima, Outcome, scores_on_test
 from benchmarks.problems import Problem
 
-#: Where measured numbers are kept.
+#: Folder of the measured numbers.
 RESULTS = Path(__file__).parent / "results"
 
 
 @dataclass
 class Row:
-    """One line of a section's table and CSV; what a section does not measure stays None.
+    """One line of the table and CSV file of a section. None is a number that the section does not measure.
 
-    time_s is the median of the wall clock, cpu_s that of the process's CPU time; ratio_to_peer and
-    cpu_ratio_to_peer are these over those of the entry named `peer` in the same race. suboptimality is
-    F/min F − 1 and reference_gap bounds the error of min F, memory is in MB of 1e6 bytes. reduction is
-    1 − test error / peer's test error, between low and high with 95 % confidence, p_value McNemar's.
+    time_s            = median wall-clock time
+    cpu_s             = median CPU time of the process
+    ratio_to_peer     = time_s / time_s of the entry named `peer` in the same race
+    cpu_ratio_to_peer = cpu_s / cpu_s of that entry
+    suboptimality     = F/min F − 1; reference_gap bounds the relative error of min F
+    *_mb              = memory in MB of 1e6 bytes
+    reduction         = 1 − test error / test error of the peer, in [low, high] with 95 % confidence
+    p_value           = p of McNemar's test
     """
 
     problem: str
@@ -65,7 +69,7 @@ class Row:
 
 @dataclass
 class Report:
-    """What a section hands back: its rows and its headline numbers."""
+    """Result of a section: rows and headline numbers."""
 
     rows: list[Row] = field(default_factory=list)
     summary: dict[str, float] = field(default_factory=dict)
@@ -81,7 +85,7 @@ def row(
     optima: Optima | None = None,
     **more: Any,
 ) -> Row:
-    """The row of an outcome; ratios against another outcome, precision where optima are given."""
+    """The row of an outcome, with ratios to `against` and precision if `optima` are given."""
     entry = outcome.entry
     line = Row(
         problem=problem.name,
@@ -117,11 +121,11 @@ def geometric_mean(values: Iterable[float | None]) -> float:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Aligned text: the columns that hold something."""
+    """Rows as aligned text, without empty columns."""
     used = [name for name in COLUMNS if any(getattr(line, name) is not None for line in rows)]
     cells = [used, *([_text(getattr(line, name)) for name in used] for line in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    texts = [index < 2 for index in range(len(used))]  # problem and model are flush left
+    texts = [index < 2 for index in range(len(used))]  # problem and model are left-aligned
     return "\n".join(
         "  ".join(
             cell.ljust(width) if left else cell.rjust(width)
@@ -140,7 +144,7 @@ def _text(value: Any) -> str:
 
 
 def show(report: Report) -> None:
-    """Print a section's table and its headline numbers."""
+    """Print the table and the headline numbers of a section."""
     print(table(report.rows))
     width = max(map(len, report.summary), default=0)
     for name, value in report.summary.items():
@@ -149,7 +153,7 @@ def show(report: Report) -> None:
 
 
 def write(report: Report, section: str, folder: Path) -> None:
-    """section.csv with the rows, and section_summary.csv with the headline numbers if there are any."""
+    """Write section.csv with the rows, and section_summary.csv with the headline numbers, if any."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{section}.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS)
@@ -161,7 +165,7 @@ def write(report: Report, section: str, folder: Path) -> None:
 
 
 def write_lines(lines: Sequence[dict[str, Any]], name: str, folder: Path) -> None:
-    """name.csv with lines that have columns of their own."""
+    """Write name.csv from lines with any columns."""
     folder.mkdir(parents=True, exist_ok=True)
     columns = list(dict.fromkeys(column for line in lines for column in line))
     with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
@@ -171,12 +175,12 @@ def write_lines(lines: Sequence[dict[str, Any]], name: str, folder: Path) -> Non
 
 
 def load() -> float:
-    """The load of the machine in the last minute, nan where it is not known."""
+    """Load of the machine in the last minute; nan if it is not known."""
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
 
 
 def environment(before: float | None = None) -> str:
-    """The machine, its load, now and before a run, the versions and the thread pools."""
+    """Describe the machine, its load now and before a run, versions and thread pools."""
     packages = ("marginout", "scikit-learn", "numpy", "scipy")
     versions = ", ".join(f"{name} {version(name)}" for name in packages)
     pools = sorted({f"{pool['internal_api']} {pool['num_threads']}" for pool in threadpool_info()})
@@ -188,7 +192,7 @@ def environment(before: float | None = None) -> str:
 
 
 def record(section: str, before: float, folder: Path) -> None:
-    """Write into environment.txt where a section ran, one line each, in place of its earlier line."""
+    """Write the environment of a section to its line of environment.txt."""
     path = folder / "environment.txt"
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     lines = [line for line in lines if not line.startswith(f"{section}: ")]

@@ -1,4 +1,4 @@
-"""The four Amazon domains, 2,000 reviews x 5,000 words: time over scikit-learn's, one thread each side."""
+"""Four Amazon domains, 2,000 reviews x 5,000 words: time / time of scikit-learn, one thread each."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from benchmarks.sections import choice
 RATES = (0.5, 0.0, 0.05, 0.1, 0.3, 0.7, 0.9)
 HEADLINE = (0.3, 0.5, 0.7, 0.9)
 CS, UNIT_CS = (0.1, 0.01, 1.0), (1.0, 0.1, 10.0)
-#: scikit-learn's ways to the same kind of model.
+#: scikit-learn's models of the same kind.
 PEERS = {SVC: (LINEAR_SVC, SQUARED_SVC), LR: (PLAIN_LR, PRIMAL_LR, DUAL_LR)}
-#: The cells in which the other solvers, and SGD, run as well: they are slower, and a few suffice.
+#: Rates at which the other solvers and SGD run too. They are slower, and a few cells are enough.
 SOLVER_RATES = (0.5, 0.1, 0.9)
-#: What the section `choice` calls these models.
+#: Names of these models in the section `choice`.
 CHOSEN = {
     SVC: choice.SVC,
     LINEAR_SVC: choice.HINGE,
@@ -48,7 +48,7 @@ CHOSEN = {
 
 
 def run(options: Options) -> Report:
-    """All words x domains x C x rates, then each model at the C and the rate that its folds choose.
+    """Time all words x domains x C x rates, then each model at the C and rate chosen by its folds.
 
     Ratios are to the fastest peer of the same cell. Precision is measured on the first domain.
     """
@@ -73,7 +73,7 @@ def run(options: Options) -> Report:
 
 
 def _chosen() -> dict[tuple[str, str, str], tuple[float, float]]:
-    """C and rate by domain, words and model, as the section `choice` left them in its results."""
+    """C and rate by domain, words and model, from the results of the section `choice`."""
     path = RESULTS / "choice.csv"
     if not path.exists():
         return {}
@@ -95,7 +95,7 @@ def _race(
     optima: Optima | None,
     name: str | None = None,
 ) -> None:
-    """Race some entries against peers, all in one race; the ratio is to the fastest peer."""
+    """Time our entries and peers in one race. Ratios are to the fastest peer."""
     outcomes = race(problem, [*ours, *peers], repeats)
     fastest = min(outcomes[len(ours) :], key=lambda outcome: outcome.cpu_time)
     lines = [row(problem, outcome, fastest, optima) for outcome in outcomes]
@@ -105,7 +105,7 @@ def _race(
 
 
 def _other_solvers(report: Report, options: Options) -> None:
-    """Counts, the first two domains, C = 0.1."""
+    """Time the other solvers on counts, the first two domains, C = 0.1."""
     for domain in options.few(problems.DOMAINS[:2]):
         problem = problems.amazon(domain).thin(options.rows(500)).words_as("counts")
         for rate in options.few(SOLVER_RATES):
@@ -158,7 +158,7 @@ def _worst(report: Report, name: str, lines: Sequence[Row]) -> None:
 
 
 def _ratios_to(grid: Sequence[Row], own: Sequence[Row], peer: Peer) -> list[float]:
-    """CPU times of rows over those of one peer in the same races."""
+    """CPU times of rows / CPU times of one peer in the same races."""
 
     def cell(line: Row) -> Any:
         return line.problem, line.words, line.C

@@ -1,4 +1,4 @@
-"""All peers on scikit-learn's own small data: needs no files."""
+"""All peers on small data sets of scikit-learn; no files needed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RATE = 0.3
 
 
 def run(options: Options) -> Report:
-    """Every peer at C = 0.1 and a rate of 0.3, one thread, times over LinearSVC or LinearSVR."""
+    """Time every peer at C = 0.1 and rate 0.3 on one thread; ratios to LinearSVC or LinearSVR."""
     report = Report()
     for name in options.few(["breast_cancer", "digits"]):
         problem = problems.bundled(name)
@@ -20,7 +20,7 @@ def run(options: Options) -> Report:
         entries = [Entry(peer, 0.1, RATE) for peer in (*plain, SVC, SVC_IRLS, SVC_LBFGS, LR)]
         outcomes, optima = race(problem, entries, options.repeats), Optima(problem)
         for outcome in outcomes:
-            # With several classes LogisticRegression is multinomial: another function.
+            # With several classes LogisticRegression is multinomial: its objective is another one.
             joint = outcome.entry.peer is PLAIN_LR and len(outcome.models[0].classes_) > 2
             report.rows.append(row(problem, outcome, outcomes[0], None if joint else optima))
     problem = problems.bundled("diabetes")

@@ -1,4 +1,4 @@
-"""Test errors with everything chosen by the same folds of the training data, however words are counted."""
+"""Test errors with C and rate chosen by the same folds of the training data, for all word features."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from benchmarks.problems import WORDS, Problem
 from benchmarks.report import Report, Row
 from marginout import DropoutLogisticRegressionCV, DropoutSVCCV
 
-#: Exponents of √10: where grids of C begin. One goes on by two values where its edge is chosen.
+#: Exponents of √10 in the first grids of C. A grid is extended by two values where its edge is chosen.
 LONG_ROWS, UNIT_ROWS = range(-5, 1), range(-2, 4)
 RATES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-#: With many classes a cell costs seconds: fewer rates, two ways to count, of ours the SVM alone; and no
-#: LogisticRegression on Reuters, whose folds took it more than five minutes.
+#: With many classes a cell takes seconds: fewer rates, two kinds of word features, only the SVM of our
+#: models, and no LogisticRegression on Reuters, where its folds took more than five minutes.
 FEW_RATES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7)
 FEW_WORDS = ("counts", "tf-idf, unit rows")
 HINGE, SQUARED, LOGISTIC = "LinearSVC hinge", "LinearSVC squared hinge", "LogisticRegression"
 SVC, LR = "DropoutSVCCV", "DropoutLogisticRegressionCV"
-#: The mean of the Amazon domains, and the same without test reviews that were in the training data.
+#: Mean of the Amazon domains, and the same without test reviews that are in the training data.
 AMAZON, NO_TWINS = "amazon", "amazon without twins"
 DRAWS = 10_000
 
@@ -39,7 +39,7 @@ Wrong = dict[str, Any]
 
 
 def run(options: Options) -> Report:
-    """Amazon: five folds, one thread; errors once on the test data, paired intervals over test documents."""
+    """Amazon: five folds, one thread; errors on the test data, with paired intervals over test documents."""
     report = Report()
     domains = [problems.amazon(name).thin(options.rows(300)) for name in options.few(problems.DOMAINS, 2)]
     twins = [known_rows(problem) for problem in domains]
@@ -58,7 +58,7 @@ def run(options: Options) -> Report:
 
 
 def run_classes(options: Options) -> Report:
-    """The same on Reuters and 20 newsgroups."""
+    """The same for Reuters and 20 newsgroups."""
     report = Report()
     loads = (
         (problems.reuters, (HINGE, SQUARED, SVC)),
@@ -72,7 +72,7 @@ def run_classes(options: Options) -> Report:
 
 
 def known_rows(problem: Problem) -> Any:
-    """Which test rows are equal to a training row."""
+    """Mask of the test rows that are equal to a training row."""
 
     def keys(X: Any) -> list[bytes]:
         X = X.sorted_indices()
@@ -90,7 +90,7 @@ def _errors(
     options: Options,
     names: Sequence[str] = (HINGE, SQUARED, LOGISTIC, SVC, LR),
 ) -> Wrong:
-    """Which test documents each model gets wrong; adds a row for each, and one for each pair."""
+    """Test documents that each model predicts wrongly; adds a row per model, and one per pair."""
     exponents = UNIT_ROWS if str(problem.words).endswith("unit rows") else LONG_ROWS
     if options.quick:
         rates, exponents = rates[::4], exponents[::2]
@@ -133,12 +133,12 @@ def _grid(model: Any, folds: Any, Cs: Any) -> Any:
 
 
 def _widened(make: Callable[[Any], Any], exponents: Sequence[int], problem: Problem) -> Any:
-    """The search over a grid of C that goes on where its edge is chosen."""
+    """Search over a grid of C that is extended where its edge is chosen."""
     low, step, high = exponents[0], exponents[1] - exponents[0], exponents[-1]
     while True:
         grid = np.arange(low, high + 1, step)
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "The best C=")  # acted upon below
+            warnings.filterwarnings("ignore", "The best C=")  # handled below
             warnings.filterwarnings("ignore", "The least populated class")
             search = make(10.0 ** (grid / 2)).fit(problem.X, problem.y)
         means = search.cv_results_["mean_test_score"].reshape(len(grid), -1)
@@ -152,7 +152,7 @@ def _widened(make: Callable[[Any], Any], exponents: Sequence[int], problem: Prob
 
 
 def _compare(report: Report, name: str, words: str, wrong: Sequence[Wrong]) -> None:
-    """Rows for our models over the peers: the mean error of data sets, and how much lower it is."""
+    """Add rows that compare our models with the peers: mean error over data sets, and its reduction."""
     for ours in [name for name in (SVC, LR) if name in wrong[0]]:
         for peer in [name for name in wrong[0] if name not in (SVC, LR)]:
             pairs = [(errors[ours], errors[peer]) for errors in wrong]
@@ -167,8 +167,8 @@ def _compare(report: Report, name: str, words: str, wrong: Sequence[Wrong]) -> N
 def reduced(pairs: Sequence[tuple[Any, Any]]) -> tuple[float, float, float]:
     """1 − mean error / mean error of the peer over data sets, and its 95 % interval.
 
-    The interval is that of the paired bootstrap over test documents, each data set by itself: drawing
-    documents is drawing the counts of the four outcomes (both right, ours wrong, the peer's wrong, both).
+    The interval is that of the paired bootstrap over test documents, in each data set separately. To draw
+    documents is to draw the counts of the four outcomes: both right, ours wrong, the peer's wrong, both.
     """
     rng = np.random.default_rng(0)
     exact, drawn = np.zeros(2), np.zeros((DRAWS, 2))
@@ -184,6 +184,6 @@ def reduced(pairs: Sequence[tuple[Any, Any]]) -> tuple[float, float, float]:
 
 
 def mcnemar(own: Any, other: Any) -> float:
-    """The exact p of the documents that only one of two models gets wrong."""
+    """Exact p of McNemar's test, from the documents that only one of two models predicts wrongly."""
     only, differ = int(np.sum(own & ~other)), int(np.sum(own != other))
     return float(binomtest(only, differ).pvalue) if differ else 1.0

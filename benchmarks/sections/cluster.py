@@ -1,4 +1,4 @@
-"""A fit on two Dask workers beside one in memory on as many threads."""
+"""A fit on two Dask workers, compared with a fit in memory on two threads."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ C, RATE, WORKERS = 0.1, 0.5, 2
 
 
 def run(options: Options) -> Report:
-    """CSR, 2,000,000 x 10,000, 50 entries a row.
+    """CSR, 2,000,000 x 10,000, 50 entries per row.
 
-    The workers make their blocks themselves, from seeds, as many each, and hold them before the clock
-    starts, as the fit in memory holds X. The first fit on new workers, which import marginout, is apart.
+    The workers generate their blocks from seeds, the same number each, before the clock starts: the fit in
+    memory has X in memory too. The first fit on new workers, which import marginout, has a row of its own.
     """
     try:
         from distributed import Client, LocalCluster, wait
@@ -90,12 +90,12 @@ def run(options: Options) -> Report:
 
 
 def busy(client: Any) -> float:
-    """CPU seconds of this process and its workers so far: what a busy machine cannot stretch."""
+    """CPU seconds of this process and its workers so far. Unlike wall time, they do not count other work."""
     return time.process_time() + sum(client.run(time.process_time).values())
 
 
 def timed(model: Any, X: Any, y: Any) -> tuple[float, Any]:
-    """Seconds of a fit, and the model."""
+    """Wall-clock seconds of a fit, and the model."""
     start = time.perf_counter()
     model.fit(X, y)
     return time.perf_counter() - start, model

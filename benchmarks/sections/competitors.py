@@ -1,4 +1,4 @@
-"""The competitors and the stress test: MCF, FDROP, memory of explicit corruption, deletion curves."""
+"""Competitors and deletion curves: MCF, FDROP, memory of explicit corruption, `deletion_curve`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MCF = Peer("MCFClassifier", lambda C, rate: MCFClassifier(C=C, noise=rate), nois
 
 
 def run(options: Options) -> Report:
-    """Amazon books and MNIST."""
+    """Measure all parts, on Amazon books and MNIST."""
     report = Report()
     _mcf_on_books(report, options)
     _mcf_on_digits(report, options)
@@ -35,7 +35,7 @@ def run(options: Options) -> Report:
 
 
 def _mcf_on_books(report: Report, options: Options) -> None:
-    """MCF's logistic bound beside DropoutLogisticRegression, one thread."""
+    """Time MCF's logistic bound and DropoutLogisticRegression on one thread."""
     problem = problems.amazon("books").thin(options.rows(300))
     for C in options.few((0.01, 1.0, 10.0)):
         plain, mcf = race(problem, [Entry(LR, C, 0.5), Entry(MCF, C, 0.5)], options.repeats)
@@ -43,7 +43,7 @@ def _mcf_on_books(report: Report, options: Options) -> None:
 
 
 def _mcf_on_digits(report: Report, options: Options) -> None:
-    """The authors' digits, half of the test pixels deleted: their own code errs 0.1966 and 0.1928."""
+    """Digits of MCF's authors, half of the test pixels deleted. Errors of their code: 0.1966 and 0.1928."""
     problem = problems.mcf_digits().thin(options.rows(200))
     halves = [Deletion(0.5).corrupt(problem.X_test, seed) for seed in range(3)]
     for name, model in {
@@ -67,7 +67,7 @@ def _mcf_on_digits(report: Report, options: Options) -> None:
 
 
 def _block_memory(report: Report, options: Options) -> None:
-    """Explicit corruption around an estimator with `partial_fit`: memory over that of X, by M."""
+    """Memory / bytes of X of explicit corruption with `partial_fit`, by number of copies M."""
     load = partial(_books, options.rows(300))
     for count in (2, 4) if options.quick else (1, 16, 256):
         wrapped = SGDClassifier(alpha=1e-3 / count, random_state=0)
@@ -82,7 +82,7 @@ def _books(rows: int | None) -> Problem:
 
 
 def _curve(report: Report, options: Options) -> None:
-    """`deletion_curve` of a linear model: 20 repeats of 10 rates on 10,000 digits."""
+    """Time `deletion_curve` of a linear model: 20 repeats of 10 rates on 10,000 digits."""
     whole = problems.mnist()
     model = LinearSVC(C=0.01, random_state=0).fit(whole.X[:2000], whole.y[:2000])
     rows, repeats = (200, 2) if options.quick else (10_000, 20)
@@ -93,7 +93,7 @@ def _curve(report: Report, options: Options) -> None:
 
 
 def _fdrop(report: Report, options: Options) -> None:
-    """FDROP on all of MNIST, ten classes, with its certificate."""
+    """Time FDROP on all of MNIST, ten classes, with its certificate."""
     problem = problems.mnist().thin(options.rows(300))
     model = FeatureDeletionSVC(0.1, n_deletions=5)
     seconds = _fit(model, problem)
@@ -112,7 +112,7 @@ def _fdrop(report: Report, options: Options) -> None:
 
 
 def _fit(model: Any, problem: Problem) -> float:
-    """Seconds of a fit."""
+    """Wall-clock seconds of a fit."""
     with convergence():
         start = time.perf_counter()
         model.fit(problem.X, problem.y)

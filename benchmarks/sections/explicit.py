@@ -1,4 +1,4 @@
-"""Corrupted copies made and stacked, against the noise integrated out: Amazon books."""
+"""Stacked corrupted copies, compared with the noise integrated out: Amazon books."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from benchmarks.options import Options
 from benchmarks.peers import SVC, explicit
 from benchmarks.report import Report, row
 
-#: (C, rate) on both sides of what cross-validation picks for DropoutSVC on books.
+#: (C, rate) on both sides of the choice of cross-validation for DropoutSVC on books.
 CELLS = ((0.1, 0.5), (0.01, 0.5))
 
 
 def run(options: Options) -> Report:
-    """1 to 256 copies over as many seeds as there are slow repeats, one thread; the mean error falls."""
+    """1 to 256 copies, with as many seeds as slow repeats, on one thread; the mean error falls."""
     report = Report()
     problem = problems.amazon("books").thin(options.rows(500))
     for C, rate in options.few(CELLS):

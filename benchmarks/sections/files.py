@@ -1,4 +1,4 @@
-"""A fit from files four times as large as the memory allowed, beside one of the same data in memory."""
+"""A fit from files four times as large as the memory limit, compared with a fit in memory."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from benchmarks.report import Report, Row
 from marginout import DropoutSVC, blocks
 
 C, RATE = 0.1, 0.5
-#: The files' bytes over those that the process may map: its data, its libraries, all.
+#: Bytes of the files / bytes that the process may map, for data, libraries and everything else.
 SQUEEZE = 4
 
 
 class Run(NamedTuple):
-    """Seconds from files to arrays, if that is a step of its own, and to a model; and what it took."""
+    """Seconds of reading, if it is a separate step, and of fitting; iterations, objective, peak memory."""
 
     reading: float
     fitting: float
@@ -37,13 +37,13 @@ class Run(NamedTuple):
 
 
 def run(options: Options) -> Report:
-    """CSR, 50 entries a row, 10,000 features; every fit in a fresh process, in turn."""
+    """CSR, 50 entries per row, 10,000 features. Fits alternate, each in a new process."""
     count, rows, d = (4, 500, 1000) if options.quick else (96, 62_500, 10_000)
     report = Report()
     with TemporaryDirectory(prefix="marginout-") as folder:
         paths = [_write(Path(folder, f"{i}.npz"), i, rows, d) for i in range(count)]
         size = sum(path.stat().st_size for path in paths)
-        limit = None if options.quick else size // SQUEEZE  # tiny files are smaller than any library
+        limit = None if options.quick else size // SQUEEZE  # tiny files are smaller than the libraries
         runs: dict[str, list[Run]] = {"in memory": [], "from files": []}
         for _ in range(options.slow_repeats):
             runs["in memory"].append(_alone(_in_memory, paths, None))
@@ -88,7 +88,7 @@ def _write(path: Path, number: int, rows: int, d: int) -> Path:
 
 
 def _alone(work: Callable[..., Run], paths: Sequence[Path], limit: int | None) -> Run:
-    """The work in a fresh process that may map so many bytes."""
+    """Do the work in a new process that may map `limit` bytes."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(_limited, work, paths, limit).result()
 

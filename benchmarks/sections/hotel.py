@@ -13,7 +13,7 @@ RATES = (0.5, 0.1, 0.3)
 
 
 def run(options: Options) -> Report:
-    """DropoutSVR against LinearSVR, epsilon = 0.1, one thread."""
+    """Time DropoutSVR and LinearSVR, epsilon = 0.1, on one thread."""
     report = Report()
     problem = problems.hotel().thin(options.rows(500))
     optima = Optima(problem)

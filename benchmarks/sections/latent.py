@@ -1,4 +1,4 @@
-"""One hidden layer: errors beside MLPClassifier's, the two solvers, and deleted pixels."""
+"""One hidden layer: errors compared with MLPClassifier's, the two solvers, and deleted pixels."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ from marginout.solvers.latent import SOLVERS
 #: C and rate of the timed fits.
 C, RATE = 1.0, 0.5
 RATES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
-#: What C is chosen from where it is chosen, and the masks of every held-out example.
+#: Values of C, where it is chosen, and masks per held-out example.
 TUNED = [10 ** (k / 2) for k in range(-6, 5)]
 MASKS = 5
 
 
 def run(options: Options) -> Report:
-    """Digits need no files; Amazon books and MNIST are left out where theirs are missing."""
+    """Digits need no files. Amazon books and MNIST are skipped if their files are missing."""
     report = Report()
     _digits(report, options)
     for part in _books, _mnist:
@@ -55,15 +55,16 @@ def run(options: Options) -> Report:
     return report
 
 
-#: A fit to training data, with a seed.
+#: A function of X, y and a seed that returns a fitted model.
 Fit = Callable[[Any, Any, int], Any]
 
 
 def _digits(report: Report, options: Options) -> None:
-    """Errors on whole and on half-deleted digits, survivors rescaled, over ten halves of scikit-learn's.
+    """Errors on scikit-learn's digits, whole and with half of the pixels deleted, over ten random halves.
 
-    "whole" and "half" are the images for which C is chosen, by folds of the training half; models with a
-    hidden layer have the parameters in their names. The time is that of one fit: CPU seconds, one thread.
+    Remaining pixels are rescaled. "whole" and "half" in a name say for which images C is chosen, by folds of
+    the training half. Models with a hidden layer have their parameters in their names. The time is that of
+    one fit: CPU seconds, one thread.
     """
     K = 3 if options.quick else 60
     models = _digit_models(K)
@@ -97,7 +98,7 @@ def _digits(report: Report, options: Options) -> None:
 
 
 def _digit_models(K: int) -> dict[str, tuple[Fit, float | None, float | None]]:
-    """How each model is fitted, and its C and rate where they are fixed."""
+    """The fit of each model, and its C and rate if they are fixed."""
     balanced: dict[str, Any] = {"expectation": "gaussian", "class_weight": "balanced"}
     plain = {
         "LinearSVC": LinearSVC(random_state=0),
@@ -140,7 +141,7 @@ def _seeded(model: Any, X: Any, y: Any, seed: int) -> Any:
 
 
 def _tuned(model: Any, rate: float, X: Any, y: Any, seed: int) -> Any:
-    """Fitted with the C that errs least on held-out thirds of X whose pixels are deleted at this rate."""
+    """Fit with the C of smallest error on held-out thirds of X with pixels deleted at this rate."""
     folds = list(StratifiedKFold(3, shuffle=True, random_state=seed).split(X, y))
     errors = []
     for C in TUNED:
@@ -159,14 +160,14 @@ def _error(model: Any, X: Any, y: Any) -> float:
 
 
 def _books(report: Report, options: Options) -> None:
-    """Amazon books and digits, K = 20: the race of the solvers."""
+    """Compare the solvers on Amazon books and digits, K = 20."""
     K = 4 if options.quick else 20
     _solvers(report, problems.amazon("books").thin(options.rows(300)), K, 1)
     _solvers(report, problems.bundled("digits").thin(options.rows(200)), K, 1)
 
 
 def _mnist(report: Report, options: Options) -> None:
-    """The first 10,000 digits of MNIST: K = 60 as pixels are deleted; and memory."""
+    """The first 10,000 digits of MNIST, K = 60: errors with deleted pixels, and memory."""
     _deletion(report, first_digits(options), 4 if options.quick else 60)
     threads = options.threads[-1]
     peak, data = peak_memory(partial(_mnist_rows, options.rows(2000)), Entry(LATENT_MEMORY, C, RATE, threads))
@@ -177,7 +178,7 @@ def _mnist(report: Report, options: Options) -> None:
 
 
 def first_digits(options: Options) -> Problem:
-    """The first 10,000 digits of MNIST to train on, and all of its test digits."""
+    """The first 10,000 training digits of MNIST, and all test digits."""
     whole, n = problems.mnist(), 300 if options.quick else 10_000
     return Problem(f"mnist {n}", whole.X[:n], whole.y[:n], whole.X_test, whole.y_test)
 
@@ -187,7 +188,7 @@ def _mnist_rows(rows: int | None) -> Problem:
 
 
 def _solvers(report: Report, problem: Problem, K: int, seeds: int) -> None:
-    """F of the paper's alternation at the time when the joint method has converged, over the latter's F."""
+    """F of the paper's alternation when the joint method has converged / F of the joint method."""
     classes = np.unique(problem.y)
     Y = np.where(np.equal.outer(problem.y, classes[1:] if len(classes) == 2 else classes), 1.0, -1.0)
     ones = np.full((len(Y), 1), C)
@@ -210,7 +211,7 @@ def _solvers(report: Report, problem: Problem, K: int, seeds: int) -> None:
 
 
 def _deletion(report: Report, problem: Problem, K: int) -> None:
-    """Errors of fixed models as more pixels of the test digits are deleted, survivors rescaled."""
+    """Errors of fixed models by share of deleted test pixels; remaining pixels are rescaled."""
     balanced = {"expectation": "gaussian", "class_weight": "balanced"}
     plain = LatentDropoutLogisticRegression(K, noise=0.0, tol=1e-2, warm_start=True, random_state=0)
     _fixed(report, problem, "LinearSVC", LinearSVC(C=0.01, random_state=0))
@@ -220,7 +221,7 @@ def _deletion(report: Report, problem: Problem, K: int) -> None:
     _fixed(report, problem, f"MLPClassifier {K}, four copies, rate 0.2", copies)
     _fixed(report, problem, "DropoutSVC", DropoutSVC(0.1, noise=0.5, **balanced))
     _fixed(report, problem, f"LatentDropoutLR {K}, no noise", plain)
-    # Without noise an iteration costs a fraction; a few with noise from there are enough.
+    # An iteration without noise is much cheaper; a few with noise from there are enough.
     noisy = plain.set_params(noise=0.2, propagation="gaussian", max_iter=25)
     _fixed(report, problem, f"LatentDropoutLR {K}, then noise 0.2", noisy)
 

@@ -1,4 +1,4 @@
-"""One hidden layer: its time and error beside those of MLPClassifier of as many units."""
+"""One hidden layer: time and error, compared with MLPClassifier with as many units."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from marginout import LatentDropoutLogisticRegression, LatentDropoutSVC
 
 
 def run(options: Options) -> Report:
-    """Amazon books on one thread; the first 10,000 digits of MNIST once, on all threads."""
+    """Time Amazon books on one thread, and the first 10,000 digits of MNIST once, on all threads."""
     report = Report()
     K = 4 if options.quick else 20
     books = problems.amazon("books").thin(options.rows(300))

@@ -1,4 +1,4 @@
-"""Peak memory of a fit on top of its data, each in a fresh process."""
+"""Peak memory of a fit on top of its data, each in a new process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.report import Report, Row
 
 
 def run(options: Options) -> Report:
-    """CSR: 200,000 x 50,000 with 100 entries a row. Dense float32: MNIST, and one generated."""
+    """CSR: 200,000 x 50,000 with 100 entries per row. Dense float32: MNIST, and a generated problem."""
     report = Report()
     sizes = ((2000, 1000, 20), (2000, 100)) if options.quick else ((200_000, 50_000, 100), (200_000, 500))
     _fits(report, options, partial(problems.sparse, *sizes[0]), f"sparse {sizes[0]}", 0.1)

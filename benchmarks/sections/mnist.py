@@ -13,7 +13,7 @@ RATES = (0.5, 0.3, 0.1)
 
 
 def run(options: Options) -> Report:
-    """DropoutSVC on one and two threads against LinearSVC."""
+    """Time DropoutSVC on one and two threads, and LinearSVC."""
     report = Report()
     problem = problems.mnist().thin(options.rows(2000))
     optima = Optima(problem)

@@ -1,4 +1,4 @@
-"""Reuters-21578, 58 classes, 5,946 x 18,933 counts: all classes in one batch against one after the other."""
+"""Reuters-21578, 58 classes, 5,946 x 18,933 counts: all classes in one batch, or one after the other."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from benchmarks.peers import LINEAR_SVC, SQUARED_SVC, SVC
 from benchmarks.report import Report, geometric_mean, row
 
 CS = (0.1, 0.01, 1.0)
-#: The rate that folds choose here, and a heavy one.
+#: The rate that folds choose here, and a high one.
 RATES = (0.1, 0.5)
 
 
 def run(options: Options) -> Report:
-    """DropoutSVC on one and two threads against LinearSVC, with the faster of its losses."""
+    """Time DropoutSVC on one and two threads, and LinearSVC; ratios to the faster of its losses."""
     report = Report()
     problem = problems.reuters().thin(options.rows(500))
     optima = Optima(problem)

@@ -1,4 +1,4 @@
-"""How time grows with examples, features and non-zeros: generated data, needs no files."""
+"""Growth of time with examples, features and non-zeros; generated data, no files needed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RATE = 0.5
 
 
 def run(options: Options) -> Report:
-    """The base problem, and ten times as many rows, columns, or entries per row; one thread."""
+    """Time a base problem, and ten times as many rows, columns, or entries per row, on one thread."""
     report = Report()
     n, d, nnz = (500, 500, 10) if options.quick else (20_000, 50_000, 50)
     texts = {
@@ -37,7 +37,7 @@ def run(options: Options) -> Report:
 
 
 def _grow(report: Report, options: Options, kind: str, sizes: dict[str, Problem], weight: float) -> None:
-    """All sizes in one race. C·‖X‖² is held fixed: the ridge weighs as much whatever the size."""
+    """Time all sizes in one race. C·‖X‖² is constant, so that the penalty has the same weight."""
     runs = []
     for problem in sizes.values():
         C = weight / squared_norm(problem.X.data if issparse(problem.X) else problem.X)

@@ -1,4 +1,4 @@
-"""Choosing C and the rate by five folds on 8 x 8 cells, beside choosing C alone for LinearSVC: Amazon."""
+"""Choice of C and rate by five folds on 8 x 8 cells, compared with C alone for LinearSVC: Amazon."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from marginout import DropoutSVC, DropoutSVCCV, GridEdgeWarning
 
 CS = np.logspace(-3, 0.5, 8)
 RATES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-#: The same with a plain SVM among them.
+#: The same with rate 0, a plain SVM.
 WITH_ZERO = (0.0, *RATES[1:])
 FOLDS = StratifiedKFold(5, shuffle=True, random_state=0)
 CV, ZERO, DEFAULT = "DropoutSVCCV", "DropoutSVCCV, rate 0 too", "DropoutSVCCV, default noises"
 PLAIN, GRID = "GridSearchCV(LinearSVC)", "GridSearchCV(DropoutSVC)"
-#: The words whose searches are timed.
+#: Word features of the timed searches.
 COUNTED = ("counts", "tf-idf, unit rows")
 
 
@@ -48,7 +48,7 @@ def _searches(threads: int, quick: bool, unit_rows: bool) -> dict[str, Any]:
 
 
 def run(options: Options) -> Report:
-    """One thread, by CPU time, and all cores, by the clock; each search with its refit; medians."""
+    """Medians of CPU time on one thread, and of wall time on all cores; a search includes its refit."""
     report = Report()
     for words in options.few(COUNTED):
         for domain in options.few(problems.DOMAINS):
@@ -77,7 +77,7 @@ def _race(report: Report, problem: Problem, searches: dict[str, Any], options: O
     for _ in range(options.slow_repeats + 1):  # the first round starts the workers
         for name, search in searches.items():
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", GridEdgeWarning)  # the grid is that of a race
+                warnings.simplefilter("ignore", GridEdgeWarning)  # the grid is fixed for all
                 start, cpu = time.perf_counter(), time.process_time()
                 search.fit(problem.X, problem.y)
                 seconds[name].append((time.perf_counter() - start, time.process_time() - cpu))
@@ -94,7 +94,7 @@ def _race(report: Report, problem: Problem, searches: dict[str, Any], options: O
             test_error=1 - float(search.score(problem.X_test, problem.y_test)),
             words=problem.words,
         )
-        if threads == 1:  # processes of their own do not show in this one's CPU time
+        if threads == 1:  # CPU time of worker processes is not counted in this one
             line.cpu_s = float(times[name][1])
         if name != PLAIN:
             line.peer, line.ratio_to_peer = PLAIN, float(times[name][0] / times[PLAIN][0])
@@ -105,7 +105,7 @@ def _race(report: Report, problem: Problem, searches: dict[str, Any], options: O
 
 
 def _agreement(report: Report, problem: Problem, searches: dict[str, Any]) -> None:
-    """How far the scores of the search are from those of a fit in every cell."""
+    """Differences between the scores of the search and those of a separate fit per cell."""
     grid = searches[GRID].cv_results_["mean_test_score"]
     lost = grid.max() - grid[searches[CV].best_index_]
     report.summary[f"{problem.name}: mean score that the cell chosen by {CV} loses"] = float(lost)

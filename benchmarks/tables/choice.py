@@ -1,4 +1,4 @@
-"""Test errors with everything chosen by cross-validation, beside those of plain models."""
+"""Test errors with C and rate chosen by cross-validation, compared with plain models."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OURS = ("DropoutSVCCV", "DropoutLogisticRegressionCV")
 
 
 def choice() -> str:
-    """Test errors with everything chosen by folds, and what is left against the best plain model."""
+    """Table of test errors with C and rate chosen by folds, and their reduction by DropoutSVCCV."""
     found = rows("choice") + rows("choice_classes")
     lines = [("Amazon", "amazon", DOMAINS, words) for words in WORDS]
     for problem in dict.fromkeys(row["problem"] for row in rows("choice_classes")):
@@ -30,7 +30,7 @@ def choice() -> str:
 
 
 def _what_is_left(found: list[Row]) -> str:
-    """The sentences that belong to the table of errors."""
+    """Sentences below the table of errors."""
 
     def told(row: Row) -> str:
         return interval(row) + ("" if float(row["low"]) > 0 else " (within chance)")
@@ -60,7 +60,7 @@ def _what_is_left(found: list[Row]) -> str:
 
 
 def choice_sets() -> str:
-    """Test errors and what was chosen, one line for every data set and way to count words."""
+    """Table of test errors and chosen parameters, one line per data set and word features."""
     found = [row for row in rows("choice") + rows("choice_classes") if row["C"]]
     cells: dict[tuple[str, str], dict[str, Row]] = {}
     for row in found:
@@ -78,7 +78,7 @@ def _chosen(row: Row) -> str:
 
 
 def choice_pairs() -> str:
-    """How much lower the error of our models is than that of each peer, with intervals and p-values."""
+    """Table of the reduction of the error by our models against each peer, with intervals and p-values."""
     found = [row for row in rows("choice") + rows("choice_classes") if row["peer"]]
     cells: dict[tuple[str, str, str], Row] = {}
     for row in found:
@@ -92,7 +92,7 @@ def choice_pairs() -> str:
 
 
 def _errors(found: list[Row], words: str, problems: Sequence[str]) -> dict[str, float]:
-    """The mean test error of every model over some data sets, in per cent."""
+    """Mean test error of every model over some data sets, in per cent."""
     own = [row for row in found if row["words"] == words and row["problem"] in problems and row["C"]]
     models = dict.fromkeys(row["model"] for row in own)
     return {
@@ -108,6 +108,6 @@ def _against(found: list[Row], problem: str, words: str, peer: str, model: str =
 
 
 def interval(row: Row) -> str:
-    """How much lower an error is, with its 95 % interval."""
+    """Reduction of an error, with its 95 % interval."""
     part, low, high = (100 * float(row[name]) for name in ("reduction", "low", "high"))
     return f"{part:.1f} % [{low:.1f}, {high:.1f}]".replace("-", "−")

@@ -10,7 +10,7 @@ from benchmarks.tables.parts import Row, percent, rows, signed, table
 
 
 def latent() -> str:
-    """MNIST as pixels die, one hidden layer beside none."""
+    """Table of errors on MNIST by share of deleted pixels, with and without a hidden layer."""
     found = {(row["model"], row["problem"]): row for row in rows("latent")}
     models = {
         "LinearSVC, C = 0.01": "LinearSVC",
@@ -29,7 +29,7 @@ def latent() -> str:
 
 
 def digits() -> str:
-    """scikit-learn's digits: one hidden layer beside its peers, errors and the time of a fit."""
+    """Table of errors and times on scikit-learn's digits: one hidden layer and its peers."""
     found = {(row["model"], row["problem"]): row for row in rows("latent")}
     mlp, hidden = "MLPClassifier, 60 units", "LatentDropoutSVC, 60 units"
     models = {
@@ -59,7 +59,7 @@ def digits() -> str:
 
 
 def deletion() -> str:
-    """MNIST, everything chosen with as many pixels deleted; differences from the best plain model."""
+    """Table of errors on MNIST, parameters chosen per deletion rate, and differences to the best peer."""
     found = {(row["model"], row["deleted"]): row for row in rows("mnist_deletion")}
     rates = list(dict.fromkeys(rate for _, rate in found))
     peers = {
@@ -82,7 +82,7 @@ def deletion() -> str:
 
 
 def missing() -> str:
-    """Whole measurements lost at prediction time: mean errors, and differences with their intervals."""
+    """Tables for measurements lost at prediction time: mean errors, and differences with intervals."""
     found: dict[tuple[str, str], list[float]] = {}
     for row in rows("missing_groups"):
         found.setdefault((row["model"], row["lost"]), []).append(100 * float(row["test_error"]))
@@ -103,7 +103,7 @@ def missing() -> str:
 
     def interval(ours: str, peer: str, count: str) -> str:
         gains = [b - a for a, b in zip(found[ours, count], found[peer, count], strict=True)]
-        # Folds share training data: the variance of Nadeau and Bengio, a test fold being 1/4 of the rest.
+        # Folds share training data. Variance of Nadeau and Bengio: a test fold has 1/4 of the other examples.
         half = t.ppf(0.975, len(gains) - 1) * stdev(gains) * (1 / len(gains) + 1 / 4) ** 0.5
         return signed(fmean(gains), fmean(gains) - half, fmean(gains) + half)
 

@@ -22,12 +22,12 @@ def rows(section: str) -> list[Row]:
 
 
 def summary(section: str) -> dict[str, float]:
-    """The headline numbers of a section."""
+    """The headline numbers of a section by name."""
     return {row["measure"]: float(row["value"]) for row in rows(f"{section}_summary")}
 
 
 def table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown."""
+    """A Markdown table."""
     lines = [head, ["---"] * len(head), *body]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 

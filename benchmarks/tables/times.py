@@ -1,4 +1,4 @@
-"""Times over those of peers: one fit, many classes, a search, a hidden layer, files and workers."""
+"""Times / times of peers: one fit, many classes, a search, a hidden layer, files and workers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from textwrap import fill
 from benchmarks.problems import DOMAINS, WORDS
 from benchmarks.tables.parts import TFIDF, WIDTH, percent, rows, summary, table
 
-#: How our models are called in the results of `amazon`, and the names of the classes.
+#: Names of our models in the results of `amazon`, and of their classes.
 PAIRS = {"DropoutSVC": "DropoutSVC", "DropoutLR": "DropoutLogisticRegression"}
 SOLVERS = {
     "DropoutSVC": ("LinearSVC", "LinearSVC squared hinge"),
@@ -16,7 +16,7 @@ SOLVERS = {
 
 
 def price() -> str:
-    """What a fit costs beside a plain one."""
+    """Sentence: time of a fit / time of a plain fit."""
     numbers = summary("amazon")
     texts = [numbers[f"DropoutSVC, {words}, rates 0.3-0.9: CPU time ratio"] for words in WORDS]
     worst = max(numbers[f"DropoutSVC, {words}, all rates: largest CPU time ratio"] for words in WORDS)
@@ -35,7 +35,7 @@ def price() -> str:
 
 
 def amazon() -> str:
-    """Time over that of the fastest peer: heavy noise, the worst cell, little noise, chosen parameters."""
+    """Table of time / time of the fastest peer: high rates, worst cell, low rate, chosen parameters."""
     numbers = summary("amazon")
     measures = (
         "rates 0.3-0.9: CPU time ratio",
@@ -56,7 +56,7 @@ def amazon() -> str:
 
 
 def amazon_rates() -> str:
-    """Time over that of the fastest peer, by rate."""
+    """Table of time / time of the fastest peer, by rate."""
     numbers = summary("amazon")
     rates = ["0.0", "0.05", "0.1", "0.3", "0.5", "0.7", "0.9"]
     body = [
@@ -72,7 +72,7 @@ def amazon_rates() -> str:
 
 
 def amazon_peers() -> str:
-    """Time over that of every peer."""
+    """Tables of time / time of every peer."""
     numbers = summary("amazon")
     parts = []
     for model, name in PAIRS.items():
@@ -91,7 +91,7 @@ def amazon_peers() -> str:
 
 
 def classes() -> str:
-    """Many classes: times and errors."""
+    """Table of times and errors with many classes."""
     body = []
     for section, C, name in (
         ("reuters", 0.1, "Reuters-21578, 58 classes, 5,946 × 18,933 CSR, C of 0.01, 0.1, 1"),
@@ -116,7 +116,7 @@ def classes() -> str:
 
 
 def small() -> str:
-    """scikit-learn's own tables, and regression on texts."""
+    """Table of times on small data sets of scikit-learn, and of regression on texts."""
     body = []
     for section in ("bundled", "hotel"):
         for row in rows(section):
@@ -134,7 +134,7 @@ def small() -> str:
 
 
 def growth() -> str:
-    """How time grows with the size of the data."""
+    """Table of the growth of time with the size of the data."""
     numbers = summary("scaling")
     names = dict.fromkeys(name.rsplit(": ", 1)[0] for name in numbers)
     measures = ("non-zeros x", "time x", "time per iteration x")
@@ -143,7 +143,7 @@ def growth() -> str:
 
 
 def search() -> str:
-    """The time of a search over C and rate, over that of one over C alone."""
+    """Table of the time of a search over C and rate / time of a search over C alone."""
     found = rows("search")
     numbers = summary("search")
     models = {
@@ -176,7 +176,7 @@ def search() -> str:
 
 
 def search_memory() -> str:
-    """The memory of a search."""
+    """Sentence: memory of a search."""
     peak = next(value for name, value in summary("search").items() if name.endswith("input / input"))
     return fill(
         "X is shared, not copied; the scores and weights of the cells that are solved at once take memory of "
@@ -186,7 +186,7 @@ def search_memory() -> str:
 
 
 def hidden() -> str:
-    """Times and errors of one hidden layer beside MLPClassifier's."""
+    """Table of times and errors of one hidden layer and of MLPClassifier."""
     body = [
         [row["problem"], row["model"], f"{float(row['ratio_to_peer'] or 1):.1f}", percent(row)]
         for row in rows("latent_time")
@@ -195,7 +195,7 @@ def hidden() -> str:
 
 
 def blocks() -> str:
-    """Fits from files and on workers over the fit in memory."""
+    """Table of time of fits from files and on workers / time of the fit in memory."""
     files, cluster = summary("files"), summary("cluster")
     return table(
         ["", "time / fit in memory"],
