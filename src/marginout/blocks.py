@@ -10,12 +10,9 @@ per example and class.
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -23,23 +20,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel
-from sklearn.datasets import load_svmlight_file
 
 from marginout._blocks.executors import OnDisk, Recipe, Stored, Threads
 from marginout._blocks.fit import block_shard, check_fit, minimize_blocks, prepare_block
+from marginout._blocks.readers import read_npz, read_parquet, read_svmlight
 from marginout._core.design import design_of
 from marginout._core.fit import Block, Plan, make_plan, merge, set_features
 from marginout._core.objective import Shard
-from marginout._core.validation import check_count, check_option
+from marginout._core.validation import check_option
 
 __all__ = ["fit", "read_npz", "read_parquet", "read_svmlight"]
-
-#: Bytes of a text file that make a block, unless told otherwise: some 64 MB of CSR.
-BLOCK_BYTES = 2**26
-#: Rows of a table that make a block.
-BLOCK_ROWS = 100_000
-#: What opens a text file, by the end of its name.
-OPEN: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
 def fit(
@@ -149,86 +139,3 @@ def _shard(plan: Plan, shape: tuple[int, int], *arrays: Any) -> Shard:
     X = parts[0] if len(parts) == 1 else sp.csr_array(tuple(parts), shape=shape)
     assert plan.loss is not None
     return Shard(design_of(X, plan.noise), plan.loss, Y, weights)
-
-
-def read_svmlight(
-    path: str | os.PathLike[str], n_features: int, *, zero_based: bool = False, block_bytes: int = BLOCK_BYTES
-) -> Iterator[tuple[Any, Any]]:
-    """Blocks (X, y) of a file in svmlight's or LIBSVM's format.
-
-    Parameters
-    ----------
-    path : path
-        Compressed if it ends in .gz or .bz2.
-    n_features : int
-    zero_based : bool, default=False
-        Whether the first feature is number 0 in the file, not 1.
-    block_bytes : int, default=2**26
-        Bytes of text that make a block, up to the end of a line.
-    """
-    block_bytes = check_count("block_bytes", block_bytes, 1)
-    with OPEN.get(Path(path).suffix, open)(path, "rb") as file:
-        while text := file.read(block_bytes) + file.readline():
-            X, y = load_svmlight_file(BytesIO(text), n_features=n_features, zero_based=zero_based)
-            if len(y):
-                yield X, y
-
-
-Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
-
-
-def _each(paths: Paths) -> Iterable[str | os.PathLike[str]]:
-    return [paths] if isinstance(paths, (str, os.PathLike)) else paths
-
-
-def read_npz(paths: Paths) -> Iterator[tuple[Any, ...]]:
-    """Blocks (X, y) or (X, y, sample_weight) of .npz files (a path, or several), one each.
-
-    A file holds `y`, perhaps `sample_weight`, and either `X` or the parts of a CSR matrix that
-    `scipy.sparse.save_npz` writes: `data`, `indices`, `indptr`, `shape`.
-    """
-    for path in _each(paths):
-        with np.load(path, allow_pickle=False) as file:
-            if "X" in file:
-                X = file["X"]
-            elif "format" in file and file["format"].item() not in (b"csr", "csr"):
-                raise ValueError(
-                    f"{os.fspath(path)!r} holds a matrix in another format than CSR: use X.tocsr()."
-                )
-            elif {"data", "indices", "indptr", "shape"} <= set(file):
-                X = sp.csr_array((file["data"], file["indices"], file["indptr"]), shape=tuple(file["shape"]))
-            else:
-                raise ValueError(f"{os.fspath(path)!r} holds neither X nor data, indices, indptr and shape.")
-            yield (X, file["y"], file["sample_weight"]) if "sample_weight" in file else (X, file["y"])
-
-
-def read_parquet(
-    paths: Paths,
-    target: str,
-    *,
-    sample_weight: str | None = None,
-    block_rows: int = BLOCK_ROWS,
-) -> Iterator[tuple[Any, ...]]:
-    """Blocks (X, y) or (X, y, sample_weight) of Parquet files; needs pyarrow and pandas.
-
-    Parameters
-    ----------
-    paths : path, or iterable of paths
-    target : str
-        The column of labels or targets.
-    sample_weight : str, default=None
-        The column of weights. All other columns are features.
-    block_rows : int, default=100_000
-        Most rows of a block.
-    """
-    try:
-        import pandas  # noqa: F401
-        from pyarrow.parquet import ParquetFile
-    except ImportError as error:
-        raise ImportError("read_parquet needs pyarrow and pandas: pip install pyarrow pandas") from error
-    special = [target] if sample_weight is None else [target, sample_weight]
-    for path in _each(paths):
-        with ParquetFile(os.fspath(path)) as file:
-            for batch in file.iter_batches(batch_size=check_count("block_rows", block_rows, 1)):
-                table = batch.to_pandas()
-                yield (table.drop(columns=special), *(table[name].to_numpy() for name in special))

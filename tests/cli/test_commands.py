@@ -226,7 +226,8 @@ def test_noise(text, expected):
 
 
 def test_svmlight_in_blocks_is_what_scikit_learn_reads(run, files, tmp_path, monkeypatch):
-    from marginout.cli import svmlight
+    from marginout._blocks import readers
+    from marginout.cli.matrices import read_svmlight
     from marginout.cli.output import Progress
 
     rng = np.random.default_rng(0)
@@ -240,11 +241,11 @@ def test_svmlight_in_blocks_is_what_scikit_learn_reads(run, files, tmp_path, mon
     content = "\n".join(ours).encode()
     X, y = load_svmlight_file(io.BytesIO("\n".join(theirs).encode()), zero_based=False)
     for block in (64, 1000, 1 << 20):
-        monkeypatch.setattr(svmlight, "BLOCK", block)
-        found = svmlight.read(io.BytesIO(content), Progress(True), None, None, 0, 0)
+        monkeypatch.setattr(readers, "PIECE", block)
+        found = read_svmlight(io.BytesIO(content), Progress(True), None, None, 0, 0)
         assert_array_equal(found.y, y)
         assert (abs(found.X - X) > 0).nnz == 0
-        part = svmlight.read(io.BytesIO(content), Progress(True), X.shape[1], 1, 50, 0)
+        part = read_svmlight(io.BytesIO(content), Progress(True), X.shape[1], 1, 50, 0)
         assert part.X.shape == (50, X.shape[1])
         rows = {row.tobytes() for row in X.toarray()}
         assert all(row.tobytes() in rows for row in part.X.toarray())

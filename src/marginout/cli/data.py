@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any
 
+from marginout._blocks.readers import FormatError
 from marginout.cli.errors import DataError, UsageError
 from marginout.cli.output import Progress
 
@@ -37,8 +38,6 @@ SUFFIXES = {
     ".svm": "svmlight",
     ".npz": "npz",
 }
-#: Most features of a matrix: beyond, an index is a mistake, and the weights would not fit into memory.
-MOST_FEATURES = 50_000_000
 GZIP, XZ, BZIP2, ZIP = b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh", b"PK\x03\x04"
 PACKED = ".gz", ".xz", ".bz2", ".zip"
 #: Formats that are zip files themselves.
@@ -144,7 +143,7 @@ def opened(path: str, progress: Progress, format: str | None = None) -> Iterator
         raise DataError(f"{name}: {what}: name its --encoding, as in latin-1") from error
     except OSError as error:
         raise DataError(f"{name}: cannot be read: {error.strerror or error}") from error
-    except DataError as error:
+    except (DataError, FormatError) as error:
         raise DataError(f"{name}: {error}") from error
 
 
@@ -219,6 +218,17 @@ def conditions(texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def matches(cell: Any, value: str) -> bool:
+    """Whether a cell is the value that --where names: as text, whatever its case, or as a number."""
+    text = cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)
+    if text == value or text.lower() == value.lower():
+        return True
+    try:
+        return float(text) == float(value)
+    except ValueError:
+        return False
+
+
 def read(
     arguments: Namespace,
     progress: Progress,
@@ -240,18 +250,17 @@ def read(
     progress.step("reading")
     with opened(path, progress, format) as stream:
         if format == "svmlight":
-            from marginout.cli import svmlight
+            from marginout.cli.matrices import read_svmlight
 
             if where:
                 raise UsageError(
                     "--where needs columns with names, which svmlight does not have: leave it out"
                 )
-            return svmlight.read(stream, progress, n_features, base, rows, arguments.seed if rows else 0)
+            return read_svmlight(stream, progress, n_features, base, rows, arguments.seed if rows else 0)
         if format == "npz":
-            from marginout.cli import archives
+            from marginout.cli.matrices import read_npz
 
-            matrix: Table | Matrix = archives.read(stream, target, where, n_features)
-            return _thinned(matrix, rows, arguments)
+            return _thinned(read_npz(stream, target, where, n_features), rows, arguments)
         from marginout.cli import tables
 
         table = tables.read(stream, format, arguments.encoding, arguments.delimiter, where)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from marginout.cli import data, prepare, svmlight, targets
+from marginout.cli import data, matrices, prepare, targets
 from marginout.cli.errors import DataError, UsageError
 from marginout.cli.modelfile import Model
 from marginout.cli.output import Progress
@@ -117,12 +117,12 @@ def model_blocks(
     progress.step("reading")
     d, base, empty = int(model.pipeline.n_features_in_), model.about["base"], True
     with data.opened(arguments.data, progress) as stream:
-        for rows in svmlight.blocks(stream):
+        for rows in matrices.svmlight_parts(stream):
             if not len(rows.labels):
                 continue
             empty = False
             y = targets.for_scoring(rows.labels, "label", model.classes) if labelled else None
-            yield svmlight.assemble(rows, d, base, progress), y
+            yield matrices.assemble(rows, d, base, progress), y
     if empty:
         raise DataError(f"{arguments.data}: there is no row in it")
 

@@ -9,8 +9,8 @@ import warnings
 from contextlib import suppress
 from typing import IO, Any
 
-from marginout.cli.archives import matches
-from marginout.cli.data import Table
+from marginout._blocks.readers import parquet_frames
+from marginout.cli.data import Table, matches
 from marginout.cli.errors import DataError, UsageError, need
 
 #: Bytes at the beginning of a file that tell its delimiter and its columns.
@@ -162,12 +162,14 @@ def _columnar(stream: IO[bytes], format: str) -> Any:
     try:
         import pyarrow
         import pyarrow.feather
-        import pyarrow.parquet
     except ImportError:
         raise need("pyarrow", f"reading {format}") from None
-    read = pyarrow.parquet.read_table if format == "parquet" else pyarrow.feather.read_table
+    content = io.BytesIO(stream.read())
     try:
-        return read(io.BytesIO(stream.read())).to_pandas()
+        if format == "feather":
+            return pyarrow.feather.read_table(content).to_pandas()
+        (frame,) = parquet_frames(content)
+        return frame
     except (pyarrow.ArrowException, ValueError, OSError, TypeError) as error:
         raise DataError(f"it is no {format.capitalize()} file: {_short(error)}") from error
 
