@@ -21,9 +21,10 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
-from marginout import DropoutSVC, LatentDropoutSVC, _deletion
+import marginout
+from marginout import DropoutSVC, LatentDropoutSVC
 from marginout.noise import Deletion, Gaussian, Poisson
-from marginout.robustness import DeletionCurve, corrupt, deletion_curve
+from marginout.robustness import DeletionCurve, corrupt, deletion_curve, deletions
 
 DIGITS, DIGIT = load_digits(return_X_y=True)
 DIGITS = DIGITS / 16
@@ -312,7 +313,7 @@ def worst_margin(W, b, x, y, K):
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_worst_deletions_are_those_of_brute_force(n_classes, storage, monkeypatch):
-    monkeypatch.setattr(_deletion, "WORST_BLOCK", 60)  # several blocks
+    monkeypatch.setattr(deletions, "WORST_BLOCK", 60)  # several blocks
     rng = np.random.default_rng(0)
     X = rng.normal(size=(25, 6)) * (rng.random((25, 6)) < 0.8)
     y = rng.integers(0, n_classes, 25)
@@ -349,7 +350,7 @@ class LinearRecorder(ClassifierMixin, BaseEstimator):
 
 
 def test_the_worst_case_keeps_no_copy_of_the_data_per_rate(svc, monkeypatch):
-    monkeypatch.setattr(_deletion, "WORST_BLOCK", 10_000)
+    monkeypatch.setattr(deletions, "WORST_BLOCK", 10_000)
     X, y = DIGITS[TEST], DIGIT[TEST]
     peaks = []
     for count in (1, 40):
@@ -479,3 +480,10 @@ def test_bad_models_and_data(svc):
     texts = make_pipeline(TfidfVectorizer(), LinearSVC()).fit(WORDS, MOODS)
     with pytest.raises(ValueError, match="rescale=True needs numbers, but X are texts"):
         deletion_curve(texts, WORDS, MOODS, step=0, rescale=True)
+
+
+def test_pickles_of_results_name_the_package():
+    """Results stored when `marginout.robustness` was one module are found by that name."""
+    for name in ("DeletionCurve", "GroupImpact"):
+        stored = f"cmarginout.robustness\n{name}\n.".encode()
+        assert pickle.loads(stored) is getattr(marginout.robustness, name)

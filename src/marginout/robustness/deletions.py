@@ -1,6 +1,6 @@
-"""What a deletion curve deletes: features, groups, words, or what is worst for a linear model.
+"""Delete features, groups of features, words, or the features whose loss is worst for a linear model.
 
-Each class has `draw(rng)`, which returns a function of (rate, factor): what survives, times the factor.
+Each class has `draw(rng)`, which returns a function of (rate, factor): what is left of X, times the factor.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils.validation import column_or_1d
 
-from marginout._tables import like, numbers_in
+from marginout.robustness.containers import like, numbers_in
 
 Array = NDArray[np.float64]
 
-#: Entries of a block of rows in which the worst deletions are looked for, all rivals together.
+#: Entries, times classes, of the rows for which the worst deletions are found at a time.
 WORST_BLOCK = 4_000_000
-#: Share of the examples on which coef_ and intercept_ must say what the model predicts.
+#: Share of the examples for which coef_ and intercept_ must give the model's prediction.
 AGREEMENT = 0.999
 
 
@@ -32,7 +32,7 @@ class RandomDeletion:
         self._X, self._values, self._numbers = X, numbers_in(X), numbers
 
     def draw(self, rng: np.random.Generator) -> Callable[[float, float], Any]:
-        """A function of (rate, factor): what survives, times the factor. More dies at higher rates."""
+        """Draw once for all rates: what dies at one rate dies at every higher rate."""
         values, numbers = self._values, self._numbers
         sparse = sp.issparse(values)
         n = values.shape[0]
@@ -53,7 +53,7 @@ class RandomDeletion:
 
 
 def _rebuilt(X: Any, values: Any, kept: Any, factor: float) -> Any:
-    """X, whose values are given, with other entries, times a factor."""
+    """X with the entries `kept` in the place of its `values`, times a factor."""
     if factor != 1.0:
         kept = (kept * factor).astype(kept.dtype if kept.dtype.kind == "f" else np.float64, copy=False)
     if not sp.issparse(values):
@@ -64,7 +64,7 @@ def _rebuilt(X: Any, values: Any, kept: Any, factor: float) -> Any:
 
 
 class WordDeletion:
-    """Random deletions of the different words of each text, however their letters are cased."""
+    """Random deletions of the different words of each text, in upper and lower case alike."""
 
     def __init__(self, texts: Any, kind: str, rescale: bool) -> None:
         if kind == "groups" or rescale:
@@ -90,9 +90,9 @@ def _without(text: str, words: set[str]) -> str:
 class WorstDeletion:
     """The deletions that hurt a linear model most, example by example.
 
-    A classifier's margin over a rival k is (w_y − w_k)·x + b_y − b_k: against one rival the worst
-    features are those with the largest positive terms, and the worst rival is that with the smallest
-    margin left. A regressor's prediction is pushed down or up, whichever takes it farther from y.
+    A classifier's margin over another class k is (w_y − w_k)·x + b_y − b_k. Against one class the worst
+    features to lose are those with the largest positive terms; the worst class is the one with the
+    smallest margin left. A regressor's prediction is moved down or up, whichever takes it farther from y.
     """
 
     def __init__(self, model: Any, X: Any, y: Any, rates: Array) -> None:
@@ -102,7 +102,7 @@ class WorstDeletion:
         self._classifier = is_classifier(model)
 
     def draw(self, rng: np.random.Generator) -> Callable[[float, float], Any]:
-        """A function of (rate, factor), as for random deletions; nothing is drawn."""
+        """Find the worst deletions of every rate; nothing is drawn."""
         values = self._values
         sparse = sp.issparse(values)
         stored = values.data if sparse else values
@@ -125,7 +125,7 @@ class WorstDeletion:
             yield slice(i, min(i + size, n))
 
     def _padded(self, rows: slice) -> tuple[NDArray[np.intp], Array, Any]:
-        """Columns (−1 beyond a row's end) and entries of some rows, and where they are stored."""
+        """Columns (−1 after a row's end) and entries of some rows, and the slice where they are stored."""
         if not sp.issparse(self._values):
             entries = self._values[rows]
             return np.broadcast_to(np.arange(entries.shape[1]), entries.shape), entries, rows
@@ -140,7 +140,7 @@ class WorstDeletion:
     def _survivors(
         self, rows: slice, columns: NDArray[np.intp], entries: Array
     ) -> Iterator[tuple[float, NDArray[np.bool_]]]:
-        """For every rate, which entries of the rows are kept."""
+        """For every rate, a mask of the entries of the rows that are kept."""
         count = np.count_nonzero(entries, axis=1)
         best: dict[float, tuple[Array, NDArray[np.bool_]]] = {}
         for terms, start, active in self._rivals(rows, columns, entries):
@@ -164,7 +164,11 @@ class WorstDeletion:
     def _rivals(
         self, rows: slice, columns: NDArray[np.intp], entries: Array
     ) -> Iterator[tuple[Array, Array, NDArray[np.bool_]]]:
-        """Per rival: each entry's part in the margin, the margin, and for which rows it is a rival."""
+        """For every other class: each entry's term of the margin, the margin, and a mask of the rows.
+
+        The mask leaves out the rows of the class itself. A regression has two such "classes": predictions
+        that are moved down and up.
+        """
         W, b, target = self._W, self._b, self._target[rows]
         if not self._classifier:
             for sign in (1.0, -1.0):
@@ -179,7 +183,7 @@ class WorstDeletion:
 
 
 def _linear(model: Any, X: Any, y: Any) -> tuple[Array, Array, Any]:
-    """Weights (d, K) and offsets (K,) of a linear model, and y as numbers of classes or as it is."""
+    """Weights (d, K) and offsets (K,) of a linear model, and y: numbers of classes, or targets."""
     coef, intercept = getattr(model, "coef_", None), getattr(model, "intercept_", None)
     cure = "kind='worst' needs a linear model (or a pipeline that ends with one), with coef_ and intercept_"
     if coef is None or intercept is None:
