@@ -30,12 +30,12 @@ from marginout import (
 )
 from marginout._activations import ACTIVATIONS
 from marginout._core.design import GroupCsrDesign, GroupDenseDesign, GroupSums, make_design
-from marginout._groups import resolve_groups
 from marginout._latent import LatentObjective, Net
 from marginout._latent_blocks import block_class
 from marginout._mgf import Coding, MgfObjective
 from marginout.losses import EpsilonInsensitive, Hinge, Quadratic, logistic
 from marginout.noise import Deletion, Dropout, GroupDeletion, GroupDropout, feature_groups, from_missing
+from marginout.noise.grouping import resolve_groups
 from marginout.solvers import irls, least_squares, ncg
 from tests.problems import make_objective
 

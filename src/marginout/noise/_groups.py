@@ -10,9 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marginout._groups import count_groups, freeze_groups, resolve_groups
 from marginout.noise._base import Array, Moments, Noise, set_parameter
 from marginout.noise._features import Deletion, Dropout
+from marginout.noise.grouping import count_groups, freeze_groups, resolve_groups
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from marginout._groups import resolve_groups
 from marginout._tables import tidy
 from marginout.noise._base import Array, Noise
 from marginout.noise._features import Dropout
 from marginout.noise._groups import GroupDropout
+from marginout.noise.grouping import resolve_groups
 
 #: Rows, missing as often as the average feature is, that every rate is drawn to.
 PRIOR = 2.0

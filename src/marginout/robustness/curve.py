@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length
 
-from marginout._groups import resolve_groups
 from marginout._core.validation import check_count, check_flag, check_option, make_generator
+from marginout.noise.grouping import resolve_groups
 from marginout.robustness.containers import are_texts, data_frame, names_of
 from marginout.robustness.deletions import RandomDeletion, WordDeletion, WorstDeletion
 from marginout.robustness.scoring import check_scorer, enter, estimator_name, score_name

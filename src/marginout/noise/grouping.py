@@ -1,4 +1,4 @@
-"""Groups of features, said in one of several ways: who belongs to which."""
+"""Parse groups of features: labels of the features, or lists of the features of every group."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Groups(NamedTuple):
 
 
 def freeze_groups(groups: Any) -> Any:
-    """Groups as a read-only array of labels, a tuple of tuples of features, or a dict of such tuples.
+    """Make groups immutable: a read-only array of labels, or a tuple or dict of tuples of features.
 
     Labels name the group of every feature; the other forms name the features of every group.
     """
@@ -39,20 +39,20 @@ def freeze_groups(groups: Any) -> Any:
 
 
 def count_groups(frozen: Any) -> int:
-    """How many groups there are."""
+    """The number of groups."""
     return len(np.unique(frozen) if isinstance(frozen, np.ndarray) else frozen)
 
 
 def resolve_groups(groups: Any, n_features: int, names: Iterable[Any] | None = None) -> Groups:
-    """Every feature's group, checked against X: each feature is in exactly one.
+    """Find the group of every feature of X, and check that each feature is in exactly one.
 
     Parameters
     ----------
     groups : array-like of shape (n_features,), list of lists of features, or dict of lists of features
         The label of every feature's group; or the features of every group: numbers, names, or prefixes
-        of names (a text that is no feature's whole name stands for all that begin with it).
+        of names (a text that is no feature's whole name stands for all features that begin with it).
     n_features : int
-    names : the features' names, if they have any
+    names : iterable of the features' names, if they have any
     """
     groups = freeze_groups(groups)
     if isinstance(groups, np.ndarray):
@@ -93,14 +93,14 @@ def _features(group: Any) -> tuple[Any, ...]:
 
 
 def _named(groups: Any) -> list[tuple[Any, tuple[Any, ...]]]:
-    """(label, features) of every group; groups in a list are called by their number."""
+    """(label, features) of every group; the label of a group in a list is its number."""
     if isinstance(groups, np.ndarray):
         return []
     return list(groups.items() if isinstance(groups, dict) else enumerate(groups))
 
 
 def _labels(groups: Any) -> Any:
-    """The label of every feature, a read-only array; nothing where they are no list, or cannot be sorted."""
+    """The label of every feature, a read-only array; empty if this is no list, or cannot be sorted."""
     if isinstance(groups, str) or not isinstance(groups, Iterable) or getattr(groups, "ndim", 1) != 1:
         return ()
     for feature, label in enumerate(groups):  # before NumPy makes a text of None
@@ -126,7 +126,7 @@ def _by_label(labels: NDArray[Any], n_features: int) -> Groups:
 
 
 def _find(feature: Any, label: Any, places: dict[Any, int], n_features: int) -> Sequence[int]:
-    """The features meant by a number, a name or a prefix; names are texts, as in scikit-learn."""
+    """The features that a number, a name or a prefix stands for; names are texts, as in scikit-learn."""
     if isinstance(feature, str):
         if feature in places:
             return [places[feature]]
