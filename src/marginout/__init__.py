@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from marginout import blocks, losses, noise, robustness
-    from marginout._load import load
     from marginout._models.linear import CollapsedModelWarning
     from marginout._search.path import Path, path
+    from marginout.cli import load
     from marginout.cli.convert import MissingColumnsWarning
     from marginout.estimators.cv import (
         DropoutLogisticRegressionCV,
@@ -70,9 +70,9 @@ __all__ = [
 #: Where the public names live. They are imported when first asked for: scikit-learn takes a second to
 #: import, and the command must answer `--help` at once.
 _HOMES = {
-    "_load": ["load"],
     "_models.linear": ["CollapsedModelWarning"],
     "_search.path": ["Path", "path"],
+    "cli": ["load"],
     "cli.convert": ["MissingColumnsWarning"],
     "estimators.cv": ["DropoutLogisticRegressionCV", "DropoutSVCCV", "DropoutSVRCV", "GridEdgeWarning"],
     "estimators.explicit": ["ExplicitCorruptionClassifier", "ExplicitCorruptionRegressor"],

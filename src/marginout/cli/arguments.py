@@ -163,6 +163,7 @@ def _compare(sub: argparse.ArgumentParser) -> None:
     _labelled(sub)
     _columns(sub)
     sub.add_argument("--out", metavar="FILE", help="HTML report to write")
+    sub.set_defaults(missing="imputed")  # `fit` alone has the option
     sub.add_argument("--folds", type=_folds, default=5, metavar="N", help="outer folds (%(default)s)")
     sub.add_argument(
         "--scale", action="store_true", help="svmlight, npz: divide features by their largest value"
@@ -180,6 +181,7 @@ def _model(sub: argparse.ArgumentParser) -> None:
 
 
 def _data(sub: argparse.ArgumentParser) -> None:
+    sub.set_defaults(id=None)  # `predict` alone has the option
     group = sub.add_argument_group("data")
     group.add_argument("data", metavar="DATA", help="file, or - for standard input")
     group.add_argument("--format", choices=FORMATS, help="format of DATA (by its name)")

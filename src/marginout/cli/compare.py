@@ -17,7 +17,8 @@ from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 from sklearn.svm import LinearSVC, LinearSVR
 
 from marginout._models.linear import CollapsedModelWarning
-from marginout.cli import prepare, targets
+from marginout.cli.columns import largest_share
+from marginout.cli.convert import category_groups
 from marginout.cli.errors import DataError
 from marginout.cli.output import Progress, check_report, print_json, print_table, write_text
 from marginout.cli.reading import Training, training_data
@@ -140,7 +141,7 @@ def _fold(
     if steps.steps:
         first, last = steps.fit_transform(first), steps.transform(last)
     first, last = (Z.tocsr() if sp.issparse(Z) else np.asarray(Z) for Z in (first, last))
-    groups = prepare.category_groups(steps, training.columns)
+    groups = category_groups(steps, training.columns)
     kind: dict[str, Any] = {} if groups is None else {"kind": "groups", "groups": groups}
     y_train, y_test = y[train], y[test]
     if training.task == "regression":  # one unit for all, so that C means the same; R² does not see it
@@ -198,7 +199,7 @@ def _tell(arguments: Namespace, training: Training, models: list[Contender], row
 
 def _largest_share(training: Training) -> float | None:
     """What a model is right about that always names the largest class; None in a regression."""
-    return targets.largest_share(training.y) if training.task == "classification" else None
+    return largest_share(training.y) if training.task == "classification" else None
 
 
 def _headline(models: list[Contender], show: Any) -> str:

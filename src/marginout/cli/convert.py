@@ -1,4 +1,8 @@
-"""The first step of a saved pipeline: the columns of a data frame as the later steps take them."""
+"""Make numbers of the columns of a table: the steps of a saved pipeline before the model.
+
+`ColumnConverter`, the first step, reads the cells. Numbers are then scaled, categories one-hot encoded, texts
+weighted by tf-idf. Model files name the classes of this module: they cannot move.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.preprocessing import OneHotEncoder
+from sklearn.compose import ColumnTransformer
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
 
 from marginout.cli.cells import (
     DATE_CATEGORIES,
@@ -21,41 +29,45 @@ from marginout.cli.cells import (
     as_strings,
     numbers_written,
 )
+from marginout.cli.columns import Columns
+
+#: Rows from which a word must occur twice to be a feature.
+ENOUGH = 100
 
 
 class MissingColumnsWarning(UserWarning):
-    """Columns that a model was trained on are not in the data."""
+    """Data lack columns that a model was trained on."""
 
 
 class ColumnConverter(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Make float64 of columns of numbers, strings without gaps of categories and texts, parts of dates.
+    """Convert columns of numbers to float64, categories and texts to strings, dates to their parts.
 
     Takes a data frame as it was read: other columns, another order and another index do no harm. A missing
     cell (None, NaN, NaT, pd.NA, or a word such as NA, see `cells.NOTHING`) is NaN in a number and ""
-    elsewhere; the category 3.0 is "3", for pandas stores integers beside missing cells as floats. Strings are
-    numbers as `cells.numbers_written` reads them. A date becomes days since 1970, year and hour (numbers),
-    month and weekday (categories).
+    elsewhere. The category 3.0 is "3", because pandas stores integers beside missing cells as floats.
+    `cells.numbers_written` says which strings are numbers. A date becomes days since 1970, year and hour
+    (numbers), month and weekday (categories).
 
     Parameters
     ----------
     numeric, categorical, text, dates : list of str
         Columns of each kind.
     decimal : {".", ","} or None
-        Decimal mark of numbers that are strings; by default as the columns of a frame show it together, and
-        where they do not as in `marks`.
+        Decimal mark of numbers that are strings. None: the mark that the columns of a frame show
+        together, or else that of `marks`.
     marks, units : dict
         Decimal mark, and currency, of columns that were strings in training.
     thousands : list of str
-        Those of them that had the other mark between thousands.
+        Columns of `marks` that had the other mark between thousands.
     widths : dict
         Length of the codes of categories such as 01234, which pandas reads as the number 1234.
     strict : bool
-        Whether a missing column is an error; otherwise all its cells are missing, with a warning.
+        Whether a missing column is an error. Otherwise all its cells are missing, with a warning.
 
     Attributes
     ----------
     costs_ : dict
-        What the model's score lost on training data without each column alone, where it has been measured.
+        Fall of the model's score on training data without each column alone, where it was measured.
     """
 
     def __init__(
@@ -83,7 +95,7 @@ class ColumnConverter(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.strict = strict
 
     def fit(self, X: Any, y: Any = None) -> ColumnConverter:
-        """Note the names of the columns; nothing is learnt from their cells."""
+        """Store the names of the columns; nothing is learnt from their cells."""
         columns = [*self.numeric, *self.categorical, *self.text, *self.dates]
         self.feature_names_in_ = np.array(columns, dtype=object)
         self.n_features_in_ = len(columns)
@@ -110,7 +122,7 @@ class ColumnConverter(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.array([*self.numeric, *self.categorical, *self.text, *parts], dtype=object)
 
     def _complete(self, frame: Any) -> Any:
-        """Put in columns that are missing, all their cells missing, and say so."""
+        """Add columns that are missing, with all cells missing, and warn."""
         lost = [name for name in self.feature_names_in_ if name not in frame.columns]
         if not lost:
             return frame
@@ -127,7 +139,7 @@ class ColumnConverter(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return frame.reindex(columns=[*frame.columns, *lost])
 
     def decimal_marks(self, frame: Any, *more: str) -> dict[str, str | None]:
-        """The decimal mark of every column of numbers that are strings, and of `more` columns."""
+        """The decimal mark of every column whose numbers are strings, and of `more` columns."""
         if self.decimal is not None and self.decimal not in MARKS:
             raise ValueError(f"decimal must be '.', ',' or None, got {self.decimal!r}")
         found = numbers_written(
@@ -143,7 +155,7 @@ class ColumnConverter(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return {name: written.mark for name, written in found.items()}
 
     def _check(self, name: str, written: Written) -> None:
-        """Refuse a column of strings that are no numbers, or numbers of another unit."""
+        """Refuse strings that are no numbers, or numbers in another unit than in training."""
         if written.unclear:
             cure = "(in Python: set_params(convert__decimal=','))"
             raise ValueError(f"the column {name!r}: {written.why} {cure}")
@@ -159,13 +171,13 @@ class ColumnConverter(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class CategoryEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """One-hot categories, all of them NaN where the cell is empty: they die together.
+    """Encode categories one-hot, with NaN for every category of an empty cell: they die together.
 
     An unknown category is all zeros, as in ``OneHotEncoder(handle_unknown="ignore")``.
     """
 
     def fit(self, X: Any, y: Any = None) -> CategoryEncoder:
-        """Note the categories of every column, the empty one apart.
+        """Store the categories of every column, without the empty one.
 
         Sets: categories_, encoder_, n_features_in_, feature_names_in_.
         """
@@ -196,3 +208,92 @@ def _as_frame(X: Any) -> Any:
     if len(twice):
         raise ValueError(f"two columns have the name {twice[0]!r}: rename one")
     return frame
+
+
+# --------------------------------------------------------------------------- pipelines
+
+
+def table_pipeline(columns: Columns, model: Any, rows: int, deleted: bool = False) -> Pipeline:
+    """Build conversion, scaling, encoding and model for a table of `rows` rows.
+
+    Missing numbers are imputed, and a missing category is a category of its own. If missing cells count
+    as `deleted`, both are NaN.
+    """
+    parts: list[tuple[str, Any, Any]] = []
+    if columns.numbers:
+        impute = SimpleImputer(strategy="median", keep_empty_features=True)
+        steps: list[tuple[str, Any]] = [("scale", StandardScaler())]
+        parts.append(
+            ("numeric", Pipeline(steps if deleted else [("impute", impute), *steps]), columns.numbers)
+        )
+    if columns.categories:
+        encoder = CategoryEncoder() if deleted else OneHotEncoder(handle_unknown="ignore")
+        parts.append(("categorical", encoder, columns.categories))
+    for number, name in enumerate(columns.text):
+        words = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), min_df=2 if rows >= ENOUGH else 1)
+        parts.append((f"text{number}", words, name))
+    kinds = columns.numeric, columns.categorical, columns.text, columns.dates
+    written = columns.marks, columns.units, columns.thousands, columns.widths
+    convert = ColumnConverter(*kinds, None, *written)
+    return Pipeline([("convert", convert), ("prepare", ColumnTransformer(parts)), ("model", model)])
+
+
+def matrix_pipeline(model: Any, scale: bool) -> Pipeline:
+    """Build the pipeline of a matrix: the model; `scale` divides each column by its largest value first."""
+    return Pipeline([("prepare", MaxAbsScaler())] * scale + [("model", model)])
+
+
+def feature_names(fitted: Pipeline, columns: Columns | None, known: list[str] | None, base: int) -> list[str]:
+    """A readable name for every feature that the model is given."""
+    if columns is None:
+        return known or [f"feature {i + base}" for i in range(int(fitted[-1].n_features_in_))]
+    return [name for name, _ in _features(fitted, columns)]
+
+
+def feature_columns(fitted: Pipeline, columns: Columns) -> list[str]:
+    """The column that every feature of the model comes from."""
+    return [source for _, source in _features(fitted, columns)]
+
+
+def _features(fitted: Any, columns: Columns) -> list[tuple[str, str]]:
+    """Name and column of every feature, in the order of :func:`table_pipeline`."""
+    prepare = fitted.named_steps["prepare"]
+    sources = {name: name for name in columns.used}
+    sources |= {
+        f"{name}: {part}": name for name in columns.dates for part in (*DATE_NUMBERS, *DATE_CATEGORIES)
+    }
+    found = [(name, sources[name]) for name in columns.numbers]
+    if columns.categories:
+        encoder = prepare.named_transformers_["categorical"]
+        for name, values in zip(columns.categories, encoder.categories_, strict=True):
+            found += [(f"{name} = {value or '(missing)'}", sources[name]) for value in values]
+    for number, name in enumerate(columns.text):
+        words = prepare.named_transformers_[f"text{number}"].get_feature_names_out()
+        found += [(f"{name}: {word}" if len(columns.used) > 1 else str(word), name) for word in words]
+    return found
+
+
+def unseen(fitted: Pipeline, columns: Columns, frame: Any) -> tuple[int, list[str]]:
+    """Count the rows with a category that the fitted pipeline does not know, and list their columns."""
+    some = [name for name in columns.categorical if name in frame.columns]
+    if not some:
+        return 0, []
+    encoder = fitted.named_steps["prepare"].named_transformers_["categorical"]
+    known = dict(zip(columns.categories, encoder.categories_, strict=True))
+    cells = ColumnConverter([], some, [], [], widths=columns.widths).fit(frame).transform(frame)
+    new = {name: (~cells[name].isin(known[name]) & (cells[name] != "")).to_numpy() for name in some}
+    return int(np.any(list(new.values()), axis=0).sum()), [name for name in some if new[name].any()]
+
+
+def category_groups(steps: Any, columns: Columns | None) -> Any:
+    """The group of every feature: the values of a category, and the parts of a date, die together.
+
+    None where every feature dies alone. `steps` is a pipeline with the fitted preparation of `columns`.
+    Words of a text die one by one.
+    """
+    if columns is None or not columns.categories:
+        return None
+    sources = feature_columns(steps, columns)
+    labels = [f"{j}" if source in columns.text else f"column {source}" for j, source in enumerate(sources)]
+    numbers: dict[str, int] = {}
+    return np.array([numbers.setdefault(label, len(numbers)) for label in labels])

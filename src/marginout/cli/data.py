@@ -1,4 +1,4 @@
-"""Files come in: their format, their compression, and who reads them."""
+"""Read files: find their format, decompress them, and call the reader of the format."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ import zlib
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import IO, Any
+from dataclasses import dataclass, replace
+from typing import IO, Any, Self
+
+import numpy as np
 
 from marginout._blocks.readers import FormatError
 from marginout.cli.errors import DataError, UsageError
@@ -44,7 +46,7 @@ PACKED = ".gz", ".xz", ".bz2", ".zip"
 ZIPPED = "npz", "xlsx"
 _OFFICE = "libreoffice --headless --convert-to xlsx"
 _PANDAS = "python -c \"import pandas; pandas.read_{0}('{1}').to_parquet('data.parquet')\""
-#: What makes a readable file of one that is not read, by its suffix.
+#: Commands that convert a file of another format, by its suffix.
 CONVERTERS = {
     **dict.fromkeys((".xls", ".xlsb", ".ods", ".numbers", ".dbf"), _OFFICE + " {1}"),
     **{
@@ -79,6 +81,17 @@ class Matrix:
     names: list[str] | None = None  # of the features
     base: int = 0  # the number that svmlight gives to the first feature
 
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    def take(self, rows: Any) -> Self:
+        """The rows of some numbers, or of a mask."""
+        return replace(self, X=self.X[rows], y=None if self.y is None else self.y[rows])
+
+    def target(self, name: str | None) -> Any:
+        """The target, whatever its name; None where there is none."""
+        return self.y
+
 
 @dataclass
 class Table:
@@ -86,9 +99,20 @@ class Table:
 
     frame: Any
 
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def take(self, rows: Any) -> Self:
+        """The rows of some numbers, or of a mask."""
+        return replace(self, frame=self.frame.iloc[rows].reset_index(drop=True))
+
+    def target(self, name: str | None) -> Any:
+        """The column of this name; None where there is none."""
+        return self.frame.get(name)
+
 
 def find_format(path: str, given: str | None) -> str:
-    """The format of a file: as given, or by its name without .gz, .xz, .bz2 and .zip, or by that in a zip."""
+    """The format of a file: as given, or by its name without .gz, .xz, .bz2, .zip, or by that in a zip."""
     if given:
         return given
     if path == "-":
@@ -112,7 +136,7 @@ def find_format(path: str, given: str | None) -> str:
 
 
 def _suffix(path: str) -> str:
-    """The suffix of a name, in small letters, behind which it may be packed."""
+    """The suffix of a name, in lower case, without the suffixes of compression."""
     stem = path.lower()
     for packed in PACKED:
         stem = stem.removesuffix(packed)
@@ -120,12 +144,13 @@ def _suffix(path: str) -> str:
 
 
 def is_matrix(format: str) -> bool:
+    """Whether a format holds a matrix of numbers; all others hold tables."""
     return format in ("svmlight", "npz")
 
 
 @contextmanager
 def opened(path: str, progress: Progress, format: str | None = None) -> Iterator[IO[bytes]]:
-    """The bytes of a file or of standard input, decompressed; what goes wrong in them is a DataError."""
+    """Open a file or standard input, decompressed; an error while it is read is a DataError."""
     name = "standard input" if path == "-" else path
     try:
         with _raw(path, progress) as raw:
@@ -148,7 +173,7 @@ def opened(path: str, progress: Progress, format: str | None = None) -> Iterator
 
 
 class _Watched(io.RawIOBase):
-    """A file that tells how far it has been read."""
+    """A file that reports how much of it has been read."""
 
     def __init__(self, file: IO[bytes], size: int, progress: Progress) -> None:
         self._file, self._size, self._progress, self._done = file, size, progress, 0
@@ -177,7 +202,7 @@ def _raw(path: str, progress: Progress) -> Iterator[io.BufferedReader]:
 
 
 def _decompressed(raw: io.BufferedReader, zipped: bool) -> IO[bytes]:
-    """What is packed is known by its first bytes, whatever its name; a format may be a zip itself."""
+    """Decompress by the first bytes, whatever the name; a `zipped` format is a zip file itself."""
     head = raw.peek(10)[:10]
     if head.startswith(GZIP):
         return io.BufferedReader(gzip.GzipFile(fileobj=raw), 1 << 20)
@@ -191,7 +216,7 @@ def _decompressed(raw: io.BufferedReader, zipped: bool) -> IO[bytes]:
 
 
 def _only_member(archive: zipfile.ZipFile) -> IO[bytes]:
-    """The one file in a zip, beside what macOS adds."""
+    """The one file in a zip, apart from those that macOS adds."""
     names = [
         name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX")
     ]
@@ -208,7 +233,7 @@ def _only_member(archive: zipfile.ZipFile) -> IO[bytes]:
 
 
 def conditions(texts: Sequence[str]) -> dict[str, str]:
-    """What --where asks for."""
+    """The values that --where asks for, by the name of the column."""
     found = {}
     for text in texts:
         column, equals, value = text.partition("=")
@@ -241,8 +266,8 @@ def read(
 ) -> Table | Matrix:
     """DATA, or the data of --train, as a table or a matrix.
 
-    `target` is the column, or array of an npz, to predict; `n_features` and `base` are those of the model
-    that will meet a matrix; `rows`, if not 0, is the most rows to keep, drawn at random.
+    `target` is the column, or array of an npz, to predict. `n_features` and `base` are those of a model for
+    matrices. `rows`, if not 0, is the largest number of rows to keep, drawn at random.
     """
     path = arguments.train if train else arguments.data
     format = find_format(path, None if train else arguments.format)
@@ -260,22 +285,12 @@ def read(
         if format == "npz":
             from marginout.cli.matrices import read_npz
 
-            return _thinned(read_npz(stream, target, where, n_features), rows, arguments)
-        from marginout.cli import tables
+            found: Table | Matrix = read_npz(stream, target, where, n_features)
+        else:
+            from marginout.cli import tables
 
-        table = tables.read(stream, format, arguments.encoding, arguments.delimiter, where)
-        return _thinned(table, rows, arguments)
-
-
-def _thinned(data: Table | Matrix, rows: int, arguments: Namespace) -> Table | Matrix:
-    """No more than so many rows, in their order."""
-    n = len(data.frame) if isinstance(data, Table) else data.X.shape[0]
-    if not 0 < rows < n:
-        return data
-    import numpy as np
-
-    kept = np.sort(np.random.default_rng(arguments.seed).choice(n, rows, replace=False))
-    if isinstance(data, Table):
-        return Table(data.frame.iloc[kept].reset_index(drop=True))
-    y = None if data.y is None else data.y[kept]
-    return Matrix(data.X[kept], y, data.names, data.base)
+            found = tables.read(stream, format, arguments.encoding, arguments.delimiter, where)
+        if not 0 < rows < len(found):
+            return found
+        rng = np.random.default_rng(arguments.seed)
+        return found.take(np.sort(rng.choice(len(found), rows, replace=False)))

@@ -18,14 +18,13 @@ from sklearn.svm import LinearSVC
 
 from marginout.cli.output import Progress, check_writable, print_json, print_table, write_text
 from marginout.cli.reports import closing, curve_line
-from marginout.cli.weights import death_costs
 from marginout.estimators.logistic import DropoutLogisticRegression
 from marginout.estimators.svm import DropoutSVC
 from marginout.noise import Deletion
 from marginout.report import Raw, Section, deletion_figure, facts, page, table, tag
 from marginout.report.charts import percent, slider
 from marginout.report.markup import join, values
-from marginout.robustness import DeletionCurve, deletion_curve
+from marginout.robustness import DeletionCurve, deletion_curve, group_impact
 
 Array = NDArray[np.float64]
 
@@ -235,9 +234,12 @@ def _answer(who: str, said: Any, truth: Any) -> Raw:
 
 
 def _costs(fitted: dict[str, Any], X_test: Array, y_test: Array) -> Raw:
-    """What the death of every single pixel costs two models, as pictures in one scale."""
-    pixels = [np.array([j]) for j in range(X_test.shape[1])]
-    lost = {name: death_costs(fitted[name], X_test, y_test, pixels) for name in ("LinearSVC", "DropoutSVC")}
+    """Pictures, in one scale, of the accuracy that two models lose without each single pixel."""
+    pixels = np.arange(X_test.shape[1])
+    lost: dict[str, list[float]] = {
+        name: group_impact(fitted[name], X_test, y_test, pixels, max_pairs=0).costs.tolist()
+        for name in ("LinearSVC", "DropoutSVC")
+    }
     largest = max(max(costs) for costs in lost.values())
     worst = {name: max(costs) for name, costs in lost.items()}
     said = (
@@ -274,7 +276,7 @@ def _trained(fitted: dict[str, Any], seconds: dict[str, float]) -> Raw:
     pairs = []
     for name, model in fitted.items():
         told = f"C = {model.C:.4g}, {'an' if model.fit_intercept else 'no'} offset"
-        if hasattr(model, "noise"):
+        if LOOKS[name].startswith("ours"):
             told += f", noise {model.noise!r}, {model.expectation} expectation, balanced classes"
         pairs.append((name, f"{told}; fitted in {seconds[name]:.2f} s"))
     return facts(pairs)

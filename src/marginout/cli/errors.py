@@ -1,20 +1,20 @@
-"""What can go wrong, one class per exit code. A message says what, where, and the cure, in one line."""
+"""Errors of the command, one class per exit code. A message names the fault, its place and the cure."""
 
 
 class CommandError(Exception):
-    """Anything the command has a clear word about."""
+    """An error with a message for the user; all others are bugs."""
 
     code = 1
 
 
 class UsageError(CommandError):
-    """Arguments that do not go together."""
+    """Arguments that contradict each other."""
 
     code = 2
 
 
 class DataError(CommandError):
-    """Data that cannot be read or learnt from."""
+    """Data that cannot be read, or from which nothing can be learnt."""
 
     code = 3
 

@@ -7,17 +7,26 @@ import time
 from argparse import Namespace
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
+
 from marginout._core.callbacks import heard
-from marginout.cli import modelfile, prepare, targets
+from marginout.cli import modelfile
+from marginout.cli.columns import Columns, check_folds, largest_share
+from marginout.cli.convert import category_groups, feature_columns
 from marginout.cli.errors import UsageError
-from marginout.cli.models import check_model, delete_groups, make_model
+from marginout.cli.models import check_model, chosen, delete_groups, describe_noise, make_model
 from marginout.cli.output import Progress, check_writable, print_facts, print_json
 from marginout.cli.reading import Training, training_data
-from marginout.cli.weights import column_costs, describe_noise
+
+#: Rows of the training data on which the cost of a missing column is measured, at most and at least.
+ROWS, FEWEST = 1000, 100
+#: Entries that are looked at for these costs, about one second of work; columns above which none is measured.
+ENTRIES, COLUMNS = 100_000_000, 1000
 
 
 def run(arguments: Namespace) -> None:
-    """Read, prepare, fit, save, tell."""
+    """Read the data, fit the pipeline, save it, and print what was done."""
     if arguments.out == "-":
         raise UsageError("a model cannot go to standard output: name a file, as in --out my.model")
     check_writable(arguments.out, arguments.data)
@@ -27,12 +36,12 @@ def run(arguments: Namespace) -> None:
     training = training_data(arguments, progress)
     model = make_model(arguments, training.task)
     if arguments.cv:
-        targets.check_folds(training.y, training.task, arguments.folds)
+        check_folds(training.y, training.task, arguments.folds)
     pipeline = training.pipeline(model, arguments)
     if arguments.missing == "deleted" and training.columns:
-        groups = prepare.category_groups(pipeline[:-1].fit(training.X), training.columns)
+        groups = category_groups(pipeline[:-1].fit(training.X), training.columns)
         if groups is not None:
-            delete_groups(model, groups)
+            delete_groups(model, arguments, groups)
     progress.step("fitting")
     begin = time.perf_counter()
     with heard(progress.fitting):
@@ -57,7 +66,7 @@ def run(arguments: Namespace) -> None:
         "feature_names": training.names,
         "base": training.base,
         "scores": scores,
-        "largest_class_share": targets.largest_share(training.y) if classify else None,
+        "largest_class_share": largest_share(training.y) if classify else None,
         "seconds": seconds,
         "missing": arguments.missing,
         "costs": pipeline[0].costs_ if training.columns else None,
@@ -69,11 +78,12 @@ def run(arguments: Namespace) -> None:
 
 
 def _tell(arguments: Namespace, training: Training, model: Any, about: dict[str, Any]) -> None:
-    """What was done, for people or for machines."""
-    chosen = {"C": _chosen(model, "C"), "noise": describe_noise(_chosen(model, "noise"))}
+    """Print what was done, for people or for machines."""
+    C, noise = chosen(model).C, describe_noise(chosen(model).noise)
     if arguments.json:
         kept = {name: value for name, value in about.items() if name != "feature_names"}
-        print_json({"model": arguments.out, "estimator": type(model).__name__, **chosen, **kept})
+        estimator = type(model).__name__
+        print_json({"model": arguments.out, "estimator": estimator, "C": C, "noise": noise, **kept})
         return
     score, beside = "R²", ""
     if training.task == "classification":
@@ -86,7 +96,7 @@ def _tell(arguments: Namespace, training: Training, model: Any, about: dict[str,
         facts.append(("columns", training.columns.describe()))
         if training.columns.left_out:
             facts.append(("not used", training.columns.unused()))
-    facts.append(("model", f"{type(model).__name__}, C = {chosen['C']:.3g}, noise {chosen['noise']}"))
+    facts.append(("model", f"{type(model).__name__}, C = {C:.3g}, noise {noise}"))
     if "cross_validation" in about["scores"]:
         facts.append((score, f"{about['scores']['cross_validation']:.4f} in cross-validation{beside}"))
     facts.append((score, f"{about['scores']['train']:.4f} on the training data{beside}"))
@@ -95,6 +105,26 @@ def _tell(arguments: Namespace, training: Training, model: Any, about: dict[str,
     print_facts(facts)
 
 
-def _chosen(model: Any, name: str) -> Any:
-    """A parameter as a search has chosen it, or as it was given."""
-    return getattr(model, f"{name}_", None) if hasattr(model, f"{name}_") else getattr(model, name)
+def column_costs(pipeline: Any, columns: Columns, frame: Any, y: Any) -> dict[str, float]:
+    """Fall of the model's score on rows of its training data when one column is missing in all of them."""
+    import pandas
+
+    if len(columns.used) > COLUMNS:
+        return {}
+    most = max(FEWEST, min(ROWS, ENTRIES // len(columns.used) ** 2))
+    rows = np.arange(len(y))
+    if len(rows) > most:
+        rows = np.random.default_rng(0).choice(len(rows), most, replace=False)
+    steps, model, y = pipeline[:-1], pipeline[-1], y[rows]
+    Z = sp.csr_matrix(steps.transform(frame.iloc[rows]))
+    empty = pandas.DataFrame({name: [None] for name in columns.used}, dtype=object)
+    nothing = sp.csr_matrix(steps.transform(empty))
+    sources = np.array(feature_columns(pipeline, columns), dtype=object)
+    whole, costs = float(model.score(Z, y)), {}
+    for name in columns.used:
+        other = Z.copy()
+        other.data[(sources == name)[other.indices]] = 0
+        hole = nothing.copy()
+        hole.data[(sources != name)[hole.indices]] = 0
+        costs[name] = whole - float(model.score(other + sp.csr_matrix(np.ones((len(y), 1))) @ hole, y))
+    return costs

@@ -1,4 +1,4 @@
-"""marginout info: what a saved model is."""
+"""marginout info: describe a saved model."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from argparse import Namespace
 from typing import Any
 
 from marginout.cli import modelfile
-from marginout.cli.output import print_facts, print_json, print_table
-from marginout.cli.weights import describe_model, heaviest
+from marginout.cli.models import describe_model
+from marginout.cli.output import listed, print_facts, print_json, print_table
+from marginout.cli.weights import heaviest
 
 
 def run(arguments: Namespace) -> None:
-    """Training data, parameters, versions, and the features of the largest weights."""
+    """Print training data, parameters, versions, and the features of the largest weights."""
     model = modelfile.load(arguments.model)
     features = heaviest(model, arguments.top)
     if arguments.json:
@@ -31,7 +32,7 @@ def run(arguments: Namespace) -> None:
 
 
 def facts(model: modelfile.Model) -> list[tuple[str, str]]:
-    """What is known about a model, line by line."""
+    """Names and values of what is known about a model."""
     about = model.about
     scores: dict[str, Any] = about["scores"]
     found = [
@@ -44,8 +45,7 @@ def facts(model: modelfile.Model) -> list[tuple[str, str]]:
         if model.columns.left_out:
             found.append(("not used", model.columns.unused()))
     if model.classes is not None:
-        names = [str(name) for name in model.classes]
-        found.append(("classes", ", ".join(names[:12]) + (f" … ({len(names)})" if len(names) > 12 else "")))
+        found.append(("classes", listed(map(str, model.classes))))
     found += [(f"score, {name.replace('_', ' ')}", f"{value:.4f}") for name, value in scores.items()]
     if about.get("largest_class_share") is not None:
         found.append(("largest class", f"{about['largest_class_share']:.4f} of the rows trained on"))

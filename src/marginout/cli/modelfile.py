@@ -1,8 +1,8 @@
-"""Model files: a pipeline stored by skops, and what is known about it, in one zip.
+"""Save and load model files: a pipeline stored by skops, and its description, in one zip.
 
-Nothing in a file runs when it is loaded. The file is a tree of nodes, each with a kind, which says how an
-object is made, and a type. Before skops sees it, every node must be of a kind and a type that `NODES` lists
-together; skops then checks the types once more. A pickle is refused.
+Nothing in a file runs when it is loaded. The file is a tree of nodes. Each node has a kind, which says how an
+object is made, and a type. Before skops reads the file, every node must have a kind and a type that `NODES`
+lists together; skops then checks the types once more. A pickle is refused.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from marginout.cli.columns import Columns
+from marginout.cli.convert import feature_names
 from marginout.cli.errors import ModelError, need
 from marginout.cli.output import to_json, write_atomically
-from marginout.cli.prepare import Columns, feature_names
 from marginout.skops import trusted_types
 
-#: The shape of the description. A file with another number is of another time.
+#: Version of the description. A file with another number is refused.
 FORMAT = 2
 DESCRIPTION = "marginout.json"
 
-#: The types that `prepare` puts into a pipeline before the model, by the name that skops gives them.
+#: Types that `convert` puts into a pipeline before the model, by the names that skops gives them.
 PREPARATION = [
     "marginout.cli.convert.CategoryEncoder",
     "marginout.cli.convert.ColumnConverter",
@@ -40,8 +41,8 @@ PREPARATION = [
     "sklearn.preprocessing._encoders.OneHotEncoder",
 ]
 SCALARS = ["numpy.bool", "numpy.float32", "numpy.float64", "numpy.int32", "numpy.int64", "numpy.str_"]
-#: The kinds of nodes that a model file may hold, and the types that each may make. Kinds that look up a
-#: function, bind a method or call what they find (FunctionNode, MethodNode, PartialNode, ...) are not here.
+#: Kinds of nodes that a model file may hold, and the types that each may make. Kinds that look up a
+#: function, bind a method or make a call (FunctionNode, MethodNode, PartialNode, ...) are not listed.
 NODES = {
     "ObjectNode": [*trusted_types(), *PREPARATION],  # made without __init__, then given its attributes
     "ConstructorFromReduceNode": [name for name in trusted_types() if name.startswith("marginout.noise.")],
@@ -56,8 +57,8 @@ NODES = {
     "DTypeNode": ["numpy.dtype"],
 }
 TRUSTED = sorted(set().union(*NODES.values()))
-#: Bytes that a file may always unpack to, and how many times its own length beyond that. Vocabularies of
-#: half a million words unpack to 20 to 30 times their length; deflate can reach 1,032.
+#: Bytes to which every file may unpack, and the factor of its own length to which a larger one may.
+#: Vocabularies of half a million words unpack to 20 to 30 times their length; deflate can reach 1,032.
 ROOM, RATIO = 2**30, 200
 
 
@@ -70,10 +71,12 @@ class Model:
 
     @property
     def estimator(self) -> Any:
+        """The last step of the pipeline."""
         return self.pipeline[-1]
 
     @property
     def columns(self) -> Columns | None:
+        """The columns of a table; None for a model of svmlight or npz data."""
         return Columns(**self.about["columns"]) if self.about["columns"] else None
 
     @property
@@ -82,6 +85,7 @@ class Model:
 
     @property
     def classes(self) -> Any:
+        """The labels; None for a regression."""
         return self.estimator.classes_ if self.task == "classification" else None
 
     def names(self) -> list[str]:
@@ -90,7 +94,7 @@ class Model:
 
 
 def versions() -> dict[str, str]:
-    """What a model was made with."""
+    """Versions of Python and of the packages that train a model."""
     import numpy
     import scipy
     import sklearn
@@ -107,7 +111,7 @@ def versions() -> dict[str, str]:
 
 
 def require_skops() -> Any:
-    """skops.io, or how to get it."""
+    """The module skops.io, or an error that says how to install it."""
     try:
         import skops.io
     except ImportError:
@@ -117,7 +121,7 @@ def require_skops() -> Any:
 
 def save(path: str, pipeline: Any, about: dict[str, Any]) -> None:
     """Write a model file, whole or not at all."""
-    # Deflated, for skops writes a vocabulary as JSON, a hundred times longer than its words.
+    # Deflated, because skops writes a vocabulary as JSON, a hundred times longer than its words.
     content = io.BytesIO(require_skops().dumps(pipeline, compression=zipfile.ZIP_DEFLATED, compresslevel=3))
     about = {"format": FORMAT, "versions": versions(), **about}
     with zipfile.ZipFile(content, "a", zipfile.ZIP_DEFLATED) as archive:
@@ -130,7 +134,7 @@ def save(path: str, pipeline: Any, about: dict[str, Any]) -> None:
 
 
 def load(path: str) -> Model:
-    """Read a model file; see the module about what is refused."""
+    """Read a model file; the module's docstring lists what is refused."""
     content = _content(path)
     about, nodes = _parse(content, path)
     _check_version(about, path)
@@ -184,7 +188,7 @@ def _parse(content: bytes, path: str) -> tuple[dict[str, Any], Any]:
 
 
 def _check_nodes(nodes: Any, path: str) -> None:
-    """Refuse a kind of node or a type that NODES does not list, wherever it stands."""
+    """Refuse a node whose kind and type are not listed together in NODES, anywhere in the tree."""
     waiting = [nodes]
     while waiting:
         node = waiting.pop()
@@ -201,7 +205,7 @@ def _check_nodes(nodes: Any, path: str) -> None:
 
 
 def _check_version(about: dict[str, Any], path: str) -> None:
-    """Another format is refused; another minor version of what computes is worth a note."""
+    """Refuse another format; warn about another minor version of marginout or scikit-learn."""
     made, here = about["versions"], versions()
     if about.get("format") != FORMAT:
         raise ModelError(

@@ -1,9 +1,12 @@
-"""From words on the command line to an estimator."""
+"""Make the estimator that the arguments ask for, and describe an estimator in words."""
 
 from __future__ import annotations
 
 from argparse import Namespace
+from dataclasses import fields, is_dataclass
 from typing import Any
+
+import numpy as np
 
 from marginout import noise as noises
 from marginout.cli.errors import UsageError
@@ -13,9 +16,10 @@ from marginout.estimators.logistic import DropoutLogisticRegression
 from marginout.estimators.mcf import MCFClassifier, MCFRegressor
 from marginout.estimators.svm import DropoutSVC, DropoutSVR
 
-#: Each kind of noise, and the values that --cv tries where none is given.
+#: Values of the parameter of a noise that --cv tries, where none is given.
 RATES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 VARIANCES = (0.0, 0.001, 0.01, 0.1, 1.0)
+#: Class and values of each kind of noise.
 NOISES: dict[str, tuple[Any, tuple[float, ...]]] = {
     "dropout": (noises.Dropout, RATES),
     "deletion": (noises.Deletion, RATES),
@@ -23,6 +27,8 @@ NOISES: dict[str, tuple[Any, tuple[float, ...]]] = {
     "laplace": (noises.Laplace, VARIANCES),
     "bitswap": (noises.BitSwap, (0.0, 0.05, 0.1, 0.2, 0.3, 0.4)),
 }
+#: Noises that delete whole groups of features.
+GROUPED: dict[str, Any] = {"dropout": noises.GroupDropout, "deletion": noises.GroupDeletion}
 #: For each --model: the estimators for classification and regression, alone and with --cv.
 FACTORIES: dict[str, dict[tuple[str, bool], Any]] = {
     "svm": {
@@ -41,35 +47,45 @@ FACTORIES: dict[str, dict[tuple[str, bool], Any]] = {
 }
 
 
-def parse_noise(text: str | None, cv: bool) -> list[Any]:
+def parse_noise(text: str | None, cv: bool, groups: Any = None) -> list[Any]:
     """The noise models that a text names: RATE, KIND, KIND:VALUE, or several values.
+
+    A noise that deletes features deletes whole `groups` of them, where these are given.
 
     >>> parse_noise("deletion:0.5", cv=False)
     [Deletion(rate=0.5)]
     """
     if text is None:
         text = "dropout" if cv else "0.5"
-    kind, colon, values = text.strip().lower().partition(":")
-    if not colon and kind not in (*NOISES, "poisson"):
-        kind, values = "dropout", kind
-    if kind == "poisson" and not values:
+    kind, values = _kind_and_values(text)
+    if kind == "poisson":
         return [noises.Poisson()]
-    if kind not in NOISES:
-        raise UsageError(f"--noise {text!r}: the kinds are {', '.join(NOISES)} (KIND:VALUE) and poisson")
     make, grid = NOISES[kind]
     try:
-        found = [make(float(value)) for value in values.split(",")] if values else [make(v) for v in grid]
+        found = [make(value) for value in (map(float, values.split(",")) if values else grid)]
     except ValueError as error:
         raise UsageError(f"--noise {text!r}: {error} (as in --noise deletion:0.5)") from error
     if not cv and len(found) > 1:
         raise UsageError(
             f"--noise {text!r} is several noises: add --cv to choose among them, or name one value"
         )
+    if groups is not None and kind in GROUPED:
+        return [GROUPED[kind](groups, noise.rate) for noise in found]
     return found
 
 
+def _kind_and_values(text: str) -> tuple[str, str]:
+    """What stands before and after the colon; a value alone is a rate of dropout."""
+    kind, colon, values = text.strip().lower().partition(":")
+    if kind in NOISES or (kind == "poisson" and not values):
+        return kind, values
+    if not colon and kind != "poisson":
+        return "dropout", kind
+    raise UsageError(f"--noise {text!r}: the kinds are {', '.join(NOISES)} (KIND:VALUE) and poisson")
+
+
 def check_model(arguments: Namespace) -> None:
-    """Refuse arguments that are wrong whatever the data are."""
+    """Refuse arguments that are wrong for all data."""
     name, cv = arguments.model, arguments.cv
     parse_noise(arguments.noise, cv)
     if cv and ("classification", True) not in FACTORIES[name]:
@@ -88,8 +104,7 @@ def make_model(arguments: Namespace, task: str) -> Any:
     factories = FACTORIES[name]
     if (task, cv) not in factories:
         raise UsageError(f"--model {name} does not do {task}: choose --model svm, or set --task")
-    found = parse_noise(arguments.noise, cv)
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = _noise_options(arguments)
     if name != "mcf":
         options["expectation"] = arguments.expectation
     if arguments.balanced:
@@ -98,11 +113,9 @@ def make_model(arguments: Namespace, task: str) -> Any:
         options["class_weight"] = "balanced"
     if cv:
         options["cv"] = arguments.folds
-        options["noises"] = found
         if arguments.C is not None:
             options["Cs"] = arguments.C
     else:
-        options["noise"] = found[0]
         options["C"] = arguments.C[0] if arguments.C else 1.0
     options |= {each: getattr(arguments, each) for each in ("tol", "max_iter") if getattr(arguments, each)}
     if arguments.epsilon is not None:
@@ -116,14 +129,52 @@ def make_model(arguments: Namespace, task: str) -> Any:
     return factories[task, cv](**options)
 
 
-def delete_groups(model: Any, groups: Any) -> None:
-    """Have the noise of a model that deletes features delete whole groups of them."""
-    kinds = {noises.Dropout: noises.GroupDropout, noises.Deletion: noises.GroupDeletion}
+def _noise_options(arguments: Namespace, groups: Any = None) -> dict[str, Any]:
+    """The noise of an estimator, or the noises of a search, as its parameters."""
+    found = parse_noise(arguments.noise, arguments.cv, groups)
+    return {"noises": found} if arguments.cv else {"noise": found[0]}
 
-    def grouped(noise: Any) -> Any:
-        return kinds[type(noise)](groups, noise.rate) if type(noise) in kinds else noise
 
-    if hasattr(model, "noises"):
-        model.set_params(noises=[grouped(noise) for noise in model.noises])
-    else:
-        model.set_params(noise=grouped(model.noise))
+def delete_groups(model: Any, arguments: Namespace, groups: Any) -> None:
+    """Let the noise of a model delete whole groups of features, if it deletes features."""
+    model.set_params(**_noise_options(arguments, groups))
+
+
+# --------------------------------------------------------------------------- descriptions
+
+
+def is_search(model: Any) -> bool:
+    """Whether a model chooses C and its noise by cross-validation."""
+    return "noises" in model.get_params(deep=False)
+
+
+def chosen(model: Any) -> Any:
+    """The model with the C and the noise that it was trained with: of a search, its choice."""
+    return model.best_estimator_ if is_search(model) else model
+
+
+def describe_noise(noise: Any) -> str:
+    """A noise in one line; of groups, their number."""
+    given = parameters(noise)
+    if "groups" in given:
+        return f"{type(noise).__name__}(rate={noise.rate}), {len(np.unique(noise.groups))} groups"
+    return repr(noise)
+
+
+def parameters(noise: Any) -> dict[str, Any]:
+    """The parameters of a noise by their names; none for a dropout rate, which is a number."""
+    return {field.name: getattr(noise, field.name) for field in fields(noise)} if is_dataclass(noise) else {}
+
+
+def describe_model(model: Any) -> str:
+    """The class of a model, and the parameters that matter most, as chosen by a search or as given."""
+    given = model.get_params(deep=False)
+    C, noise = chosen(model).C, chosen(model).noise
+    parts = [type(model).__name__, f"C = {C:.3g}", f"noise {describe_noise(noise)}"]
+    if given.get("expectation", "bound") != "bound":
+        parts.append(f"expectation {given['expectation']}")
+    if given.get("class_weight") is not None:
+        parts.append(f"class_weight {given['class_weight']}")
+    if "n_hidden" in given:
+        parts.append(f"{given['n_hidden']} hidden units")
+    return ", ".join(parts)

@@ -1,4 +1,4 @@
-"""What leaves the command: files that are whole or absent, tables, JSON, progress."""
+"""Write the output: files, whole or not at all; tables, JSON, notes and progress."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,14 +17,14 @@ from marginout.cli.errors import OutputError, UsageError
 
 
 def check_report(path: str, as_json: bool, *inputs: str | None) -> None:
-    """The same for a report, which cannot share standard output with JSON."""
+    """As `check_writable`, for a report, which cannot share standard output with JSON."""
     if path == "-" and as_json:
         raise UsageError("--json and a report on standard output do not go together: name a file with --out")
     check_writable(path, *inputs)
 
 
 def check_writable(path: str, *inputs: str | None) -> None:
-    """Fail before the work, not after it, where a file cannot be written, or is one of the inputs."""
+    """Refuse, before the work begins, a file that cannot be written or that is one of the inputs."""
     if path == "-":
         return
     for given in inputs:
@@ -42,9 +42,10 @@ def check_writable(path: str, *inputs: str | None) -> None:
 
 
 def write_atomically(path: str, write: Callable[[BinaryIO], None]) -> None:
-    """Have `write` fill a file that appears under its name when it is whole, or not at all.
+    """Write a file whole or not at all; `write` is given the open file.
 
-    It grows under a temporary name in the same folder and is then renamed, which the system does in one step.
+    The file has a temporary name in the same folder until it is whole. It is then renamed, which the system
+    does in one step.
     """
     target = os.path.realpath(path)  # a link stays a link
     try:
@@ -84,7 +85,7 @@ def _mode(target: str) -> int:
 
 
 def write_text(path: str, text: str) -> None:
-    """Text to a file, or to standard output."""
+    """Write text to a file, or to standard output."""
     if path == "-":
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -101,7 +102,7 @@ def print_json(content: dict[str, Any]) -> None:
 
 
 def to_json(content: Any) -> str:
-    """JSON on one line, from NumPy's numbers too."""
+    """JSON on one line; NumPy's numbers are numbers."""
     return json.dumps(content, default=_plain, allow_nan=False)
 
 
@@ -113,8 +114,14 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
+def listed(names: Iterable[str], most: int = 12) -> str:
+    """Names with commas between them: at most so many, then the number of all."""
+    names = list(names)
+    return ", ".join(names[:most]) + (f" … ({len(names)})" if len(names) > most else "")
+
+
 def print_table(rows: Sequence[Sequence[str]], indent: str = "") -> None:
-    """Columns under one another, the first to the left and the others to the right."""
+    """Print aligned columns, the first to the left and the others to the right."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
         cells = [row[0].ljust(widths[0])]
@@ -123,27 +130,27 @@ def print_table(rows: Sequence[Sequence[str]], indent: str = "") -> None:
 
 
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:
-    """Name and value, one under the other."""
+    """Print one line per fact: its name and its value."""
     width = max(len(name) for name, _ in facts)
     for name, value in facts:
         print(f"{name.ljust(width)}  {value}")
 
 
-#: Goes back to the beginning of a terminal's line, and empties it.
+#: Control characters that move to the beginning of a terminal's line and clear it.
 CLEAR = "\r\x1b[K"
 
 
 def print_note(text: str) -> None:
-    """A line on stderr; on a terminal in the place of a progress bar."""
+    """Print a line on stderr; on a terminal it replaces the progress bar."""
     print(f"{CLEAR if sys.stderr.isatty() else ''}marginout: note: {text}", file=sys.stderr)
 
 
-#: Cells of a progress bar, and seconds between two looks of it.
+#: Characters of a progress bar, and seconds between two updates.
 BAR, PAUSE = 20, 0.2
 
 
 class Progress:
-    """What is going on, on a terminal's stderr; silent in a pipe."""
+    """Show the current step on stderr, if this is a terminal; silent in a pipe."""
 
     def __init__(self, quiet: bool = False) -> None:
         self._on = sys.stderr.isatty() and not quiet
@@ -152,13 +159,13 @@ class Progress:
         self._step, self._begin, self._shown = "", time.perf_counter(), 0.0
 
     def step(self, what: str) -> None:
-        """A new step begins."""
+        """Begin a new step."""
         self.done()
         self._step, self._begin, self._shown = what, time.perf_counter(), 0.0
         self._show(f"{what} …")
 
     def part(self, share: float, what: str = "") -> None:
-        """Show the share of the step that is done as a bar, the time left, and what is done now."""
+        """Show a bar for the share of the step that is done, the time left, and the current work."""
         now = time.perf_counter()
         if now - self._shown <= PAUSE:
             return
@@ -170,13 +177,14 @@ class Progress:
         self._show(f"{text}, {what}" if what else text)
 
     def fitting(self, name: str, share: float) -> None:
-        """The share of a fit, or of a search, that is done; for :func:`heard`."""
+        """Show the share of a fit, or of a search, that is done; for :func:`heard`."""
         step = {"cell": "cross-validating", "iteration": "fitting"}[name]
         if self._on and step != self._step:
             self.step(step)
         self.part(share)
 
     def done(self) -> None:
+        """End the current step, and show its time."""
         if self._step:
             self._show(f"{self._step}: {time.perf_counter() - self._begin:.1f} s")
             if self._on:
@@ -184,7 +192,7 @@ class Progress:
             self._step = ""
 
     def note(self, text: str) -> None:
-        """A line that a pipe gets too, once."""
+        """Print a note once, in a pipe too."""
         if not self._quiet and text not in self._noted:
             self._noted.add(text)
             print_note(text)
@@ -196,7 +204,7 @@ class Progress:
 
 
 def _clock(seconds: float) -> str:
-    """A time of seconds, minutes or hours in few letters."""
+    """A time in seconds, minutes or hours."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.0f} h"

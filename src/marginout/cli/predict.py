@@ -13,8 +13,7 @@ import numpy as np
 
 from marginout.cli import modelfile
 from marginout.cli.errors import DataError, UsageError
-from marginout.cli.output import Progress, check_writable, to_json, write_atomically
-from marginout.cli.prepare import listed
+from marginout.cli.output import Progress, check_writable, listed, to_json, write_atomically
 from marginout.cli.reading import model_blocks
 
 
@@ -23,7 +22,7 @@ def run(arguments: Namespace) -> None:
     check_writable(arguments.out, arguments.model, arguments.data)
     progress = Progress(arguments.quiet)
     model = modelfile.load(arguments.model)
-    if arguments.scores and not hasattr(model.estimator, "decision_function"):
+    if arguments.scores and model.classes is None:
         raise UsageError("--scores needs classes, but the model predicts numbers: leave it out")
     if arguments.probabilities and not hasattr(model.estimator, "predict_proba"):
         kind = type(model.estimator).__name__

@@ -1,4 +1,4 @@
-"""Data as a model meets them: to be trained on, or to be predicted."""
+"""Make X and y of DATA: to train a model on, or to predict and score with a saved model."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from marginout.cli import data, matrices, prepare, targets
+from marginout.cli import convert, data, matrices
+from marginout.cli.columns import Columns, plan, scoring_target, target_cells, training_target, unlabelled
 from marginout.cli.errors import DataError, UsageError
 from marginout.cli.modelfile import Model
-from marginout.cli.output import Progress
+from marginout.cli.output import Progress, listed
 
 
 @dataclass
 class Training:
-    """Data to learn from, and what they are."""
+    """X and y to train on, and their description."""
 
     X: Any
     y: Any
     task: str
     target: str
-    columns: prepare.Columns | None  # of a table
-    names: list[str] | None  # of a matrix's features
-    base: int
+    columns: Columns | None  # of a table
+    names: list[str] | None  # of the features of a matrix
+    base: int  # the number of the first feature of a matrix
 
     def pipeline(self, model: Any, arguments: Namespace) -> Pipeline:
-        """The model behind what makes numbers of the columns."""
+        """The model, after the steps that make numbers of the columns."""
         if self.columns is None:
-            return prepare.matrix_pipeline(model, arguments.scale)
-        deleted = getattr(arguments, "missing", "imputed") == "deleted"
-        return prepare.pipeline(self.columns, model, len(self.X), deleted)
+            return convert.matrix_pipeline(model, arguments.scale)
+        return convert.table_pipeline(self.columns, model, len(self.X), arguments.missing == "deleted")
 
 
 def training_data(arguments: Namespace, progress: Progress, rows: int = 0) -> Training:
-    """DATA for `fit` and `compare`."""
+    """Read DATA for `fit` and `compare`."""
     kinds = arguments.text, arguments.categorical, arguments.numeric, arguments.drop, arguments.only
     if data.is_matrix(data.find_format(arguments.data, arguments.format)) and any(kinds):
         raise UsageError(
@@ -46,74 +46,66 @@ def training_data(arguments: Namespace, progress: Progress, rows: int = 0) -> Tr
         )
     found = data.read(arguments, progress, target=arguments.target, rows=rows)
     if isinstance(found, data.Table):
-        if getattr(arguments, "scale", False):
+        if arguments.scale:
             raise UsageError(
                 "--scale is for svmlight and npz, for numbers in tables are scaled anyway: leave it out"
             )
         found = _with_targets(found, arguments.target, arguments, progress)
-        columns = prepare.plan(found.frame, arguments, progress)
+        columns = plan(found.frame, arguments, progress)
         mark = columns.marks.get(columns.target)
-        values = targets.from_cells(found.frame[columns.target], mark)
-        y, task = targets.for_training(values, columns.target, arguments.task)
+        values = target_cells(found.frame[columns.target], mark)
+        y, task = training_target(values, columns.target, arguments.task)
         return Training(found.frame[columns.used], y, task, columns.target, columns, None, 0)
     name = arguments.target or "y"
     if found.y is None:
         raise DataError(f"{arguments.data}: there is no target in it: name its array with --target")
     found = _with_targets(found, name, arguments, progress)
-    y, task = targets.for_training(found.y, name, arguments.task)
-    X = check_numbers(found.X, getattr(arguments, "missing", "imputed") == "deleted")
+    y, task = training_target(found.y, name, arguments.task)
+    X = check_numbers(found.X, arguments.missing == "deleted")
     return Training(X, y, task, name, None, found.names, found.base)
 
 
 def _with_targets(found: Any, name: str | None, arguments: Namespace, progress: Progress) -> Any:
-    """The rows that have a target, if these alone are asked for."""
-    table = isinstance(found, data.Table)
-    y = found.frame.get(name) if table else found.y
+    """Leave out the rows without a target, if --drop-unlabelled asks for it."""
+    y = found.target(name)
     if not arguments.drop_unlabelled or y is None:
         return found
-    gaps = targets.unlabelled(y)
+    gaps = unlabelled(y)
     if gaps.all():
         raise DataError(f"the target {name!r} is missing in all {len(gaps)} rows: name another --target")
     if not gaps.any():
         return found
     progress.note(f"{gaps.sum()} of {len(gaps)} rows have no target {name!r} and are left out")
-    if table:
-        return data.Table(found.frame[~gaps].reset_index(drop=True))
-    return data.Matrix(found.X[~gaps], found.y[~gaps], found.names, found.base)
+    return found.take(~gaps)
 
 
 def model_data(
     model: Model, arguments: Namespace, progress: Progress, *, train: bool = False, rows: int = 0
 ) -> tuple[Any, Any]:
-    """DATA, or --train, for a model: features as its pipeline takes them, and targets."""
+    """Read DATA, or --train, for a saved model: features as its pipeline takes them, and targets."""
     path, format = (arguments.train, None) if train else (arguments.data, arguments.format)
     _check_kind(model, data.find_format(path, format))
-    found = data.read(arguments, progress, train=train, rows=rows, **_wishes(model, arguments))
+    found = data.read(arguments, progress, train=train, rows=rows, **_matrix_options(model, arguments))
     found = _with_targets(found, arguments.target or model.about["target"], arguments, progress)
-    X, y = _features(model, found, arguments, progress), _target(model, found, arguments)
-    return X, targets.for_scoring(y, arguments.target or model.about["target"], model.classes)
+    return _features(model, found, arguments, progress), _target(model, found, arguments)
 
 
 def model_blocks(
     model: Model, arguments: Namespace, progress: Progress, labelled: bool
 ) -> Iterator[tuple[Any, Any]]:
-    """Data for a model, in blocks where the format allows it: svmlight of any size needs little memory."""
+    """Read DATA for a saved model in blocks, if it is svmlight: a file of any size needs little memory."""
     format = data.find_format(arguments.data, arguments.format)
     _check_kind(model, format)
     if format != "svmlight":
-        found = data.read(arguments, progress, **_wishes(model, arguments))
-        name = arguments.target or model.about["target"]
+        found = data.read(arguments, progress, **_matrix_options(model, arguments))
         if labelled:
-            found = _with_targets(found, name, arguments, progress)
+            found = _with_targets(found, arguments.target or model.about["target"], arguments, progress)
         X = _features(model, found, arguments, progress)
-        yield (
-            X,
-            targets.for_scoring(_target(model, found, arguments), name, model.classes) if labelled else None,
-        )
+        yield X, _target(model, found, arguments) if labelled else None
         return
     if arguments.where:
         raise UsageError("--where needs columns with names, which svmlight does not have: leave it out")
-    _wishes(model, arguments)
+    _matrix_options(model, arguments)
     progress.step("reading")
     d, base, empty = int(model.pipeline.n_features_in_), model.about["base"], True
     with data.opened(arguments.data, progress) as stream:
@@ -121,7 +113,7 @@ def model_blocks(
             if not len(rows.labels):
                 continue
             empty = False
-            y = targets.for_scoring(rows.labels, "label", model.classes) if labelled else None
+            y = scoring_target(rows.labels, "label", model.classes) if labelled else None
             yield matrices.assemble(rows, d, base, progress), y
     if empty:
         raise DataError(f"{arguments.data}: there is no row in it")
@@ -133,11 +125,11 @@ def _check_kind(model: Model, format: str) -> None:
         raise DataError(f"the model was trained on {known}, but DATA is {format}: give it the same kind")
 
 
-def _wishes(model: Model, arguments: Namespace) -> dict[str, Any]:
-    """How a reader must read for a model."""
+def _matrix_options(model: Model, arguments: Namespace) -> dict[str, Any]:
+    """Options of `data.read` for a model of matrices; none for a model of tables."""
     if model.columns:
         return {}
-    if getattr(arguments, "id", None):
+    if arguments.id:
         raise UsageError("--id needs columns with names, which svmlight and npz do not have: leave it out")
     target = arguments.target or model.about["target"]
     return {
@@ -148,35 +140,38 @@ def _wishes(model: Model, arguments: Namespace) -> dict[str, Any]:
 
 
 def _features(model: Model, found: Any, arguments: Namespace, progress: Progress) -> Any:
+    """X as the model's pipeline takes it; notes categories that the model does not know."""
     if model.columns is None:
         return check_numbers(found.X, model.estimator.missing == "deleted")
     model.pipeline.set_params(convert__strict=arguments.strict)
     if arguments.decimal:
         model.pipeline.set_params(convert__decimal=arguments.decimal)
-    rows, names = prepare.unseen(model.pipeline, model.columns, found.frame)
+    rows, names = convert.unseen(model.pipeline, model.columns, found.frame)
     if rows:
         progress.note(
             f"{rows} of {len(found.frame)} rows have categories that the model has not been trained on, and "
-            f"that count for nothing: {prepare.listed(names)}"
+            f"that count for nothing: {listed(names)}"
         )
     return found.frame
 
 
 def _target(model: Model, found: Any, arguments: Namespace) -> Any:
-    if isinstance(found, data.Matrix):
-        if found.y is None:
-            raise DataError("there is no target in it: name its array with --target")
-        return found.y
+    """True targets, in the type of the model's classes."""
     name = arguments.target or model.about["target"]
-    if name not in found.frame.columns:
+    y = found.target(name)
+    if y is None and model.columns is None:
+        raise DataError("there is no target in it: name its array with --target")
+    if y is None:
         raise DataError(f"there is no column {name!r} with the true targets: name it with --target")
-    numbers = model.classes is None or model.classes.dtype.kind in "fiu"
-    mark = model.pipeline[0].decimal_marks(found.frame, name).get(name) if numbers else None
-    return targets.from_cells(found.frame[name], mark)
+    if model.columns:
+        numbers = model.classes is None or model.classes.dtype.kind in "fiu"
+        mark = model.pipeline[0].decimal_marks(found.frame, name).get(name) if numbers else None
+        y = target_cells(y, mark)
+    return scoring_target(y, name, model.classes)
 
 
 def check_numbers(X: Any, deleted: bool = False) -> Any:
-    """A matrix without infinity, and without NaN unless they count as deleted."""
+    """Refuse a matrix with infinity, or with NaN unless these count as deleted."""
     values = X if isinstance(X, np.ndarray) else X.data
     if np.isinf(values).any():
         raise DataError("a feature is infinite: replace it by a number")

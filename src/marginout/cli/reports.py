@@ -1,4 +1,4 @@
-"""What the reports of all commands share."""
+"""Parts of the reports that several commands write."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from marginout.cli.modelfile import versions
+from marginout.cli.models import is_search, parameters
 from marginout.report import Line, Section, facts
 from marginout.report.markup import tag
 from marginout.robustness import DeletionCurve
 
 
 def curve_line(curve: DeletionCurve, name: str, kind: str) -> Line:
-    """A deletion curve, with a band of one standard deviation of a draw."""
+    """Line of a deletion curve, with a band of one standard deviation of a draw."""
     return Line(name, curve.mean, curve.mean - curve.std, curve.mean + curve.std, kind)
 
 
 def closing(arguments: Namespace, more: Sequence[tuple[str, object]] = ()) -> Section:
-    """Where the report comes from: the command, the machine, the versions."""
+    """Section that names the command, the versions and the machine."""
     made = versions()
     rows: list[tuple[str, object]] = [
         ("command", tag("code", "marginout " + shlex.join(arguments.argv))),
@@ -35,8 +36,8 @@ def closing(arguments: Namespace, more: Sequence[tuple[str, object]] = ()) -> Se
 
 
 def searched(model: Any) -> dict[str, Any] | None:
-    """The map of a search, for :func:`marginout.report.validation_map`; None if there was none."""
-    if not hasattr(model, "scores_") or model.scores_.shape[1] * model.scores_.shape[2] < 2:
+    """Arguments of :func:`marginout.report.validation_map`; None without a search of several cells."""
+    if not is_search(model) or model.scores_.shape[1] * model.scores_.shape[2] < 2:
         return None
     chosen = divmod(int(model.best_index_), len(model.noises_))
     names = [_short(noise) for noise in model.noises_]
@@ -44,8 +45,8 @@ def searched(model: Any) -> dict[str, Any] | None:
 
 
 def _short(noise: Any) -> str:
-    """A noise in few letters: the only parameter, where there is one."""
-    for name in ("rate", "variance", "scale"):
-        if hasattr(noise, name):
-            return f"{getattr(noise, name):g}"
+    """A noise in few letters: its rate, variance or scale, where it has one."""
+    numbers = [value for name, value in parameters(noise).items() if name != "groups"]
+    if numbers:
+        return f"{numbers[0]:g}"
     return f"{noise:g}" if isinstance(noise, float) else repr(noise)

@@ -1,4 +1,4 @@
-"""From arguments to a command, and from errors to one line and an exit code."""
+"""Run the command that the arguments name; turn an error into one line and an exit code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from marginout.cli.errors import CommandError
 from marginout.cli.output import CLEAR, print_note
 
 INTERRUPTED, TERMINATED, BROKEN_PIPE = 130, 143, 141
-#: What the library advises, and what this is called on the command line.
+#: Words of the library's advice, and the words for the command line.
 OPTIONS = {
     "noise=": "--noise=",
     "raise C=": "raise --C=",
@@ -43,7 +43,7 @@ OPTIONS = {
     ),
     "Scale the features": "Scale the features (svmlight, npz: --scale)",
 }
-#: Letters of an error line; a library may quote half a file.
+#: Characters of an error line; a library may quote half a file.
 LONGEST = 500
 
 
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (without the program's name); return the exit code."""
     try:
         arguments = parse(sys.argv[1:] if argv is None else list(argv))
-    except SystemExit as stop:  # argparse has printed its say
+    except SystemExit as stop:  # argparse has printed the reason
         return int(stop.code or 0)
     try:
         with _sigterm_raised(), _warnings_noted(arguments.quiet):
@@ -75,16 +75,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _explain(error: Exception, arguments: Namespace) -> tuple[str, int]:
-    """The line and the exit code of an error."""
+    """The error line and the exit code of an exception."""
     if isinstance(error, CommandError):
         return str(error), error.code
     if isinstance(error, MemoryError):
         return "not enough memory for these data: use fewer rows or columns (--where, --drop)", 3
     if isinstance(error, OSError):
         return f"cannot write: {error.strerror or error}: free space, or name another file", 5
-    if isinstance(error, ValueError):  # the library's words about data and parameters
+    if isinstance(error, ValueError):  # of the library, about data or parameters
         said = _translated(str(error))
-        if hasattr(arguments, "categorical"):  # only `fit` and `compare` can still choose what a column is
+        if arguments.command in ("fit", "compare"):  # a saved model has chosen what each column is
             said = re.sub(r"(is no number: write one, or leave it empty)$", r"\1, or use --categorical", said)
         return said, 3
     name = type(error).__name__
@@ -92,7 +92,7 @@ def _explain(error: Exception, arguments: Namespace) -> tuple[str, int]:
 
 
 def _translated(text: str) -> str:
-    """The library's words in those of the command."""
+    """Replace parameters of the library by options of the command."""
     text = re.sub(r"\bnoise=(\w+)\(\w+=([\d.e-]+)\)", lambda m: f"--noise {m[1].lower()}:{m[2]}", text)
     for name, option in OPTIONS.items():
         text = text.replace(name, option)
@@ -111,7 +111,7 @@ def _fail(arguments: Namespace, message: str, code: int) -> int:
 
 
 def _silence_stdout(only_broken: bool = False) -> None:
-    """Keep the interpreter from flushing, and complaining, once more at exit."""
+    """Keep the interpreter from flushing a broken stdout at exit, which would print an error."""
     try:
         sys.stdout.flush()
         broken = False
@@ -126,7 +126,7 @@ def _silence_stdout(only_broken: bool = False) -> None:
 
 @contextmanager
 def _sigterm_raised() -> Iterator[None]:
-    """Within the block, SIGTERM is an exception; only the main thread may say so."""
+    """Within the block, SIGTERM raises an exception. Only the main thread can set this."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -143,7 +143,7 @@ def _sigterm_raised() -> Iterator[None]:
 
 @contextmanager
 def _warnings_noted(quiet: bool) -> Iterator[None]:
-    """Within the block, a warning is one line on stderr, said once; none if it shall be quiet."""
+    """Within the block, a warning is one line on stderr, printed once; nothing if `quiet`."""
     said = set()
 
     def note(message: Any, category: Any, *place: Any, **more: Any) -> None:

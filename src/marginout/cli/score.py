@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn import metrics
 
-from marginout.cli import modelfile, targets
+from marginout.cli import modelfile
+from marginout.cli.columns import largest_share
 from marginout.cli.output import Progress, print_facts, print_json
 from marginout.cli.reading import model_blocks
 
@@ -50,7 +51,7 @@ def _classification(y: Any, predicted: Any, model: modelfile.Model, progress: Pr
     return {
         "rows": len(y),
         "accuracy": float(np.mean(right)),
-        "largest_class_share": targets.largest_share(y),
+        "largest_class_share": largest_share(y),
         "error": float(np.mean(~right)),
         "balanced_accuracy": float(np.mean(recalls)),
     }

@@ -13,13 +13,15 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from marginout._models.linear import CollapsedModelWarning
-from marginout.cli import modelfile, prepare
+from marginout.cli import modelfile
+from marginout.cli.convert import category_groups
 from marginout.cli.errors import DataError, UsageError
 from marginout.cli.info import facts as model_facts
+from marginout.cli.models import chosen, describe_noise
 from marginout.cli.output import Progress, check_report, print_json, print_table, write_text
 from marginout.cli.reading import model_data
 from marginout.cli.reports import closing, curve_line, searched
-from marginout.cli.weights import describe_noise, leaned_on
+from marginout.cli.weights import leaned_on
 from marginout.noise import Deletion
 from marginout.report import Raw, Section, deletion_figure, facts, page, table, tag, validation_map
 from marginout.report.charts import bars, percent, plain, slider
@@ -64,7 +66,7 @@ def run(arguments: Namespace) -> None:
     if len(y) < 2:
         raise DataError(f"{arguments.data}: one row is too few to see a model degrade")
     Z = _prepared(model, X)
-    groups = prepare.category_groups(model.pipeline, model.columns)
+    groups = category_groups(model.pipeline, model.columns)
     progress.step("deleting features")
     curve = _curve(model.estimator, Z, y, RATES, groups, arguments)
     progress.step("deleting single features")
@@ -106,7 +108,7 @@ def _refits(
     if model.classes is not None and len(np.unique(y_train)) < 2:
         progress.note("the training rows have one class only: no other rates were tried")
         return None
-    base = getattr(model.estimator, "best_estimator_", model.estimator)
+    base = chosen(model.estimator)
     names, scores = ["the model as it is"], [_curve(model.estimator, Z, y, TESTED, groups, arguments).mean]
     noises = {f"its own noise, {describe_noise(base.noise)}": base.noise}
     noises |= {f"trained for {rate:.0%}": Deletion(rate) for rate in TRAINED}

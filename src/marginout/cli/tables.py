@@ -1,4 +1,4 @@
-"""Tables come in as pandas data frames: CSV, TSV, Excel, JSON, Parquet, Feather."""
+"""Read tables as pandas data frames: CSV, TSV, Excel, JSON, Parquet, Feather."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from marginout._blocks.readers import parquet_frames
 from marginout.cli.data import Table, matches
 from marginout.cli.errors import DataError, UsageError, need
 
-#: Bytes at the beginning of a file that tell its delimiter and its columns.
+#: Bytes at the beginning of a file from which its delimiter and its columns are found.
 HEAD = 1 << 16
 
 
@@ -24,7 +24,7 @@ def read(
     delimiter: str | None,
     where: dict[str, str],
 ) -> Table:
-    """A data frame; see :func:`marginout.cli.data.read`."""
+    """Read a data frame; see :func:`marginout.cli.data.read`."""
     try:
         import pandas
     except ImportError:
@@ -49,7 +49,7 @@ def read(
 
 
 def _delimiter(stream: Any, encoding: str, given: str | None, usual: str) -> str:
-    """What is between the columns: as given, the usual one, or another that the first rows show."""
+    """The delimiter: as given, the usual one of the format, or another one that the first rows show."""
     if given is not None and len(given) != 1:
         raise UsageError(f"--delimiter {given!r} must be one character")
     first = given or usual
@@ -66,7 +66,7 @@ def _delimiter(stream: Any, encoding: str, given: str | None, usual: str) -> str
 
 
 def _fields(stream: Any, encoding: str, delimiter: str) -> int:
-    """The number of fields of each of the first rows, 0 where they differ."""
+    """The number of fields in each of the first rows; 0 where they differ."""
     head = _head(stream, encoding)
     try:
         rows = [row for row in csv.reader(head.splitlines(keepends=True), delimiter=delimiter) if row][:6]
@@ -78,7 +78,7 @@ def _fields(stream: Any, encoding: str, delimiter: str) -> int:
 
 
 def _head(stream: Any, encoding: str) -> str:
-    """The beginning of a text."""
+    """The beginning of a text; the stream stays where it is."""
     try:
         text: str = stream.peek(HEAD)[:HEAD].decode(encoding, "replace")
     except LookupError as error:
@@ -87,7 +87,7 @@ def _head(stream: Any, encoding: str) -> str:
 
 
 def _separated(pandas: Any, stream: IO[bytes], encoding: str, delimiter: str) -> Any:
-    """All cells as strings: what they are is seen later, by the rules of all formats."""
+    """Read all cells as strings: their kind is decided later, by the same rules for all formats."""
     try:
         _check_header(stream, encoding, delimiter)
         with warnings.catch_warnings():
@@ -115,7 +115,7 @@ def _separated(pandas: Any, stream: IO[bytes], encoding: str, delimiter: str) ->
 def _check_header(stream: Any, encoding: str, delimiter: str) -> None:
     """Refuse two columns of one name, which pandas would rename: a copy of the target would be a feature."""
     head = _head(stream, encoding)
-    with suppress(csv.Error):  # pandas will say what is wrong
+    with suppress(csv.Error):  # pandas will name the fault
         names = next(csv.reader(head.splitlines(keepends=True), delimiter=delimiter), [])
         twice = next((name for name in names if name and names.count(name) > 1), None)
         if twice is not None:
@@ -138,7 +138,7 @@ def _json_lines(pandas: Any, stream: IO[bytes]) -> Any:
 
 
 def _json(pandas: Any, stream: IO[bytes]) -> Any:
-    """An array of objects, or an object of columns; lines of objects, too."""
+    """Read an array of objects, an object of columns, or lines of objects."""
     content = stream.read()
     try:
         found = json.loads(content.decode("utf-8-sig"))
@@ -175,7 +175,7 @@ def _columnar(stream: IO[bytes], format: str) -> Any:
 
 
 def _excel(pandas: Any, stream: IO[bytes]) -> Any:
-    """The first sheet; its first row has the names, and formulas are what they were when it was saved."""
+    """Read the first sheet. Its first row holds the names; a formula is the value that was saved with it."""
     try:
         import openpyxl
     except ImportError:

@@ -1,4 +1,4 @@
-"""From columns to numbers: which column is what, and the pipeline that a model is saved with."""
+"""Decide what each column is to the model: a number, category, text or date, not used, or the target."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ import re
 from argparse import Namespace
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
-from sklearn.compose import ColumnTransformer
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.impute import SimpleImputer
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
+from numpy.typing import NDArray
 
 from marginout.cli.cells import (
     DATE_CATEGORIES,
     DATE_NUMBERS,
+    TRUTH,
     Written,
     as_numbers,
     code_width,
@@ -25,50 +23,51 @@ from marginout.cli.cells import (
     is_code,
     is_date,
     is_number,
+    missing,
     numbers_written,
     present,
     strings,
     unclear_date,
 )
-from marginout.cli.convert import CategoryEncoder, ColumnConverter
 from marginout.cli.data import conditions
 from marginout.cli.errors import DataError, UsageError
 from marginout.cli.output import Progress
-from marginout.cli.targets import CLASSES
 
-#: A column of strings with so many words a cell is text.
+#: Mean number of words in a cell from which a column of strings is text.
 WORDS = 3.0
-#: One with a different value in more than this share of its rows, and more than so many, is no category.
+#: A column of strings is no category if its different values are more than this share of the rows, and
+#: more than this number.
 DISTINCT, FEW = 0.2, 50
-#: A column that counts from 0 or 1 in so many rows counts the rows, and is no feature.
+#: Rows from which a column that counts up from 0 or 1 is taken to count the rows, and is no feature.
 FEWEST = 20
-#: Names of columns whose whole numbers, if nearly all differ, name the rows.
+#: Different values up to which a target of whole numbers has classes; with more it is a quantity.
+CLASSES = 20
+#: Names of columns whose whole numbers identify the rows, if nearly all of them differ.
 NAMES_ROWS = re.compile(
     r"^(unnamed: \d+|level_\d+|no|nr|number|row|rownames)$|(^|[\W_])(id|idx|index|key)$|(?-i:[a-z]I[dD])$",
     re.IGNORECASE,
 )
 KINDS = "numeric", "categorical", "text"
-#: Rows from which a word must occur twice to be a feature.
-ENOUGH = 100
 
 
 @dataclass
 class Columns:
-    """What each column of a table is to the model."""
+    """The kind of each column of a table, and how its strings are read."""
 
     target: str
     numeric: list[str] = field(default_factory=list)
     categorical: list[str] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
     dates: list[str] = field(default_factory=list)
-    left_out: dict[str, str] = field(default_factory=dict)  # and why
+    left_out: dict[str, str] = field(default_factory=dict)  # columns that are not used, and the reason
     marks: dict[str, str] = field(default_factory=dict)  # decimal marks of strings that are numbers
-    units: dict[str, str] = field(default_factory=dict)  # and their currencies
-    thousands: list[str] = field(default_factory=list)  # those with the other mark between thousands
-    widths: dict[str, int] = field(default_factory=dict)  # of codes with zeros before them
+    units: dict[str, str] = field(default_factory=dict)  # currencies of such strings
+    thousands: list[str] = field(default_factory=list)  # columns with the other mark between thousands
+    widths: dict[str, int] = field(default_factory=dict)  # lengths of codes with leading zeros
 
     @property
     def used(self) -> list[str]:
+        """All columns that are features."""
         return self.numeric + self.categorical + self.text + self.dates
 
     @property
@@ -85,6 +84,7 @@ class Columns:
         return asdict(self)
 
     def describe(self) -> str:
+        """List the columns of each kind, at most eight."""
         parts = [
             f"{kind} {', '.join(names[:8])}{' …' if len(names) > 8 else ''}"
             for kind, names in (
@@ -98,20 +98,20 @@ class Columns:
         return "; ".join(parts)
 
     def unused(self, most: int = 12) -> str:
-        """The columns that are left out, and why."""
+        """List the columns that are not used, with the reason."""
         parts = [f"{name} ({why})" for name, why in self.left_out.items()]
         more = len(parts) - most
         return ", ".join(parts[:most]) + (f", … and {more} more (--json names all)" if more > 0 else "")
 
 
 def named(given: Iterable[str], known: Iterable[str] | None = None) -> list[str]:
-    """Column names from repeated or comma-separated arguments; a known name may hold commas."""
+    """Split repeated or comma-separated arguments into column names; a known name may hold commas."""
     known = set(known or ())
     return [name for text in given for name in ([text] if text in known else text.split(","))]
 
 
 def plan(frame: Any, arguments: Namespace, progress: Progress) -> Columns:
-    """Decide what each column is: as the arguments name it, or else by its values."""
+    """Decide what each column is: by the arguments, or else by its values."""
     target = arguments.target
     if target is None:
         raise UsageError("a table needs --target, the column to predict")
@@ -156,7 +156,7 @@ def plan(frame: Any, arguments: Namespace, progress: Progress) -> Columns:
 
 
 def _exclusion(name: str, arguments: Namespace, given: dict[str, list[str]]) -> str:
-    """Why the arguments leave a column out, or nothing."""
+    """The reason why the arguments leave a column out; empty where they do not."""
     if name in given["drop"]:
         return "dropped"
     if given["only"] and name not in given["only"]:
@@ -177,7 +177,7 @@ def _check_names(names: list[str], target: str, given: dict[str, list[str]]) -> 
 
 
 def _kind(column: Any, name: str, written: Written | None) -> str:
-    """numeric, categorical, text, dates, or why the column is left out."""
+    """numeric, categorical, text or dates; or the reason why the column is not used."""
     cells = present(column)
     if not cells:
         return "empty"
@@ -214,7 +214,7 @@ def _kind_of_words(cells: list[str], written: Written) -> str:
 
 
 def _all_differ(values: Any) -> bool:
-    """Whether they are whole numbers, many, of which no two are the same and none is missing."""
+    """Whether values are many whole numbers, all different, none missing."""
     return (
         len(values) > FEW
         and bool(np.all(values == np.floor(values)))
@@ -223,7 +223,7 @@ def _all_differ(values: Any) -> bool:
 
 
 def _identifier(values: Any, name: str) -> str:
-    """Why a column of numbers only names the rows, or nothing."""
+    """The reason why a column of numbers only identifies the rows; empty where it does not."""
     rows, values = len(values), values[~np.isnan(values)]
     n, distinct = len(values), len(np.unique(values))
     if n < 2 or np.any(values != np.floor(values)):
@@ -235,91 +235,140 @@ def _identifier(values: Any, name: str) -> str:
     return ""
 
 
-def pipeline(columns: Columns, model: Any, rows: int, deleted: bool = False) -> Pipeline:
-    """Conversion, preparation and model in one: scaled numbers, one-hot categories, tf-idf of texts.
+# --------------------------------------------------------------------------- the target
 
-    Missing numbers are imputed, missing categories a category; or both are NaN, if they count as `deleted`.
+
+def find_task(values: Any, given: str | None) -> str:
+    """Classification for words, and for few different whole numbers; regression for other numbers."""
+    if given:
+        return given
+    values = np.asarray(values)
+    if values.dtype.kind not in "fiu":
+        return "classification"
+    distinct = np.unique(values)
+    whole = bool(np.all(distinct == np.floor(distinct)))
+    return "classification" if whole and len(distinct) <= CLASSES else "regression"
+
+
+def target_cells(column: Any, mark: str | None) -> Any:
+    """The target of a table: numbers, if its strings are such with this decimal mark, or labels as written.
+
+    Labels with leading zeros, such as 007, are no numbers; True and TRUE are the same label.
     """
-    parts: list[tuple[str, Any, Any]] = []
-    if columns.numbers:
-        impute = SimpleImputer(strategy="median", keep_empty_features=True)
-        steps: list[tuple[str, Any]] = [("scale", StandardScaler())]
-        parts.append(
-            ("numeric", Pipeline(steps if deleted else [("impute", impute), *steps]), columns.numbers)
+    words = strings(column)
+    if not words:
+        return column
+    if all(word.lower() in TRUTH for word in words):
+        return column.mask(missing(column)).map(str.capitalize, na_action="ignore")
+    if mark is None or is_code(words):
+        return column.mask(missing(column))
+    return type(column)(as_numbers(column, str(column.name), mark), index=column.index)
+
+
+def _clean(values: Any, name: str) -> NDArray[Any]:
+    """Targets as numbers or as strings; a missing one is an error."""
+    gaps = _gaps(values)
+    if gaps.any():
+        first = int(np.argmax(gaps)) + 1
+        raise DataError(
+            f"the target {name!r} is missing or not finite in {gaps.sum()} of {len(gaps)} rows, "
+            f"first in row {first}: add --drop-unlabelled to leave these rows out"
         )
-    if columns.categories:
-        encoder = CategoryEncoder() if deleted else OneHotEncoder(handle_unknown="ignore")
-        parts.append(("categorical", encoder, columns.categories))
-    for number, name in enumerate(columns.text):
-        words = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), min_df=2 if rows >= ENOUGH else 1)
-        parts.append((f"text{number}", words, name))
-    kinds = columns.numeric, columns.categorical, columns.text, columns.dates
-    written = columns.marks, columns.units, columns.thousands, columns.widths
-    convert = ColumnConverter(*kinds, None, *written)
-    return Pipeline([("convert", convert), ("prepare", ColumnTransformer(parts)), ("model", model)])
+    values = np.asarray(values)
+    if values.dtype.kind in "iuf":
+        return np.asarray(values)
+    if values.dtype.kind in "mM":
+        values = values.astype(f"{values.dtype.kind}8[us]")  # nanoseconds would become integers
+    cells = [float(cell) if isinstance(cell, Decimal) else cell for cell in values.tolist()]
+    if all(isinstance(cell, (int, float)) and not isinstance(cell, bool) for cell in cells):
+        return np.array(cells, dtype=np.float64)
+    odd = next((cell for cell in cells if not isinstance(cell, (str, bool, int, float))), None)
+    if odd is not None:
+        raise DataError(
+            f"the target {name!r} holds {type(odd).__name__}: name a column of words or numbers as --target"
+        )
+    return np.array([str(cell) for cell in cells], dtype=object)
 
 
-def matrix_pipeline(model: Any, scale: bool) -> Pipeline:
-    """A model for numbers as they are, or divided by the largest of their column."""
-    return Pipeline([("prepare", MaxAbsScaler())] * scale + [("model", model)])
+def _gaps(values: Any) -> NDArray[np.bool_]:
+    """Mask of the values that are missing or not finite."""
+    if hasattr(values, "isna"):
+        gaps = np.array(values.isna())
+        values = values.to_numpy()
+    else:
+        gaps = np.zeros(len(values), dtype=bool)
+        values = np.asarray(values)
+    if values.dtype.kind == "f":
+        gaps |= ~np.isfinite(values)
+    elif values.dtype == object:
+        gaps |= np.array([isinstance(v, float) and not np.isfinite(v) for v in values], dtype=bool)
+    return np.asarray(gaps)
 
 
-def feature_names(fitted: Pipeline, columns: Columns | None, known: list[str] | None, base: int) -> list[str]:
-    """A readable name for every feature that the model sees."""
-    if columns is None:
-        return known or [f"feature {i + base}" for i in range(int(fitted[-1].n_features_in_))]
-    return [name for name, _ in _features(fitted, columns)]
+def unlabelled(values: Any) -> NDArray[np.bool_]:
+    """Mask of the targets that are missing or infinite, in a column as it was read or in an array."""
+    if not hasattr(values, "isna"):
+        return _gaps(values)
+    import pandas
+
+    numbers = pandas.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    return np.asarray(missing(values) | np.isinf(numbers))
 
 
-def feature_columns(fitted: Pipeline, columns: Columns) -> list[str]:
-    """The column that every feature of the model comes from."""
-    return [source for _, source in _features(fitted, columns)]
+def training_target(values: Any, name: str, task: str | None) -> tuple[NDArray[Any], str]:
+    """Targets to fit to, and the task; refuses targets from which nothing can be learnt."""
+    y = _clean(values, name)
+    task = find_task(y, task)
+    if task == "regression":
+        if y.dtype.kind not in "fiu":
+            raise DataError(
+                f"the target {name!r} holds {y[0]!r}, but regression needs numbers: name another --target, "
+                "or leave --task out"
+            )
+        return y.astype(np.float64), task
+    if y.dtype.kind == "f":
+        y = y.astype(np.int64) if np.all(y == np.floor(y)) and np.abs(y).max() < 2**53 else y.astype(str)
+    kinds = len(np.unique(y))
+    if kinds < 2:
+        raise DataError(
+            f"the target {name!r} has one value, {y.tolist()[0]!r}, but two classes are needed: "
+            "name another --target"
+        )
+    if kinds > max(CLASSES, len(y) // 2):
+        cure = "name another --target" + (", or set --task regression" if y.dtype.kind in "iu" else "")
+        raise DataError(f"the target {name!r} has {kinds} different values in {len(y)} rows: {cure}")
+    return y.astype(object) if y.dtype.kind == "U" else y, task
 
 
-def _features(fitted: Any, columns: Columns) -> list[tuple[str, str]]:
-    """Name and column of every feature, in the order of :func:`pipeline`."""
-    prepare = fitted.named_steps["prepare"]
-    sources = {name: name for name in columns.used}
-    sources |= {
-        f"{name}: {part}": name for name in columns.dates for part in (*DATE_NUMBERS, *DATE_CATEGORIES)
-    }
-    found = [(name, sources[name]) for name in columns.numbers]
-    if columns.categories:
-        encoder = prepare.named_transformers_["categorical"]
-        for name, values in zip(columns.categories, encoder.categories_, strict=True):
-            found += [(f"{name} = {value or '(missing)'}", sources[name]) for value in values]
-    for number, name in enumerate(columns.text):
-        words = prepare.named_transformers_[f"text{number}"].get_feature_names_out()
-        found += [(f"{name}: {word}" if len(columns.used) > 1 else str(word), name) for word in words]
-    return found
+def check_folds(y: NDArray[Any], task: str, folds: int) -> None:
+    """Refuse more folds than the largest class has rows, or than a regression has rows."""
+    most = int(np.unique(y, return_counts=True)[1].max()) if task == "classification" else len(y)
+    if most < folds:
+        what = "the largest class has" if task == "classification" else "there are"
+        raise DataError(f"--folds {folds} is too many, for {what} {most} rows: lower --folds")
 
 
-def unseen(fitted: Pipeline, columns: Columns, frame: Any) -> tuple[int, list[str]]:
-    """How many rows have a category that the fitted pipeline does not know, and in which columns."""
-    some = [name for name in columns.categorical if name in frame.columns]
-    if not some:
-        return 0, []
-    encoder = fitted.named_steps["prepare"].named_transformers_["categorical"]
-    known = dict(zip(columns.categories, encoder.categories_, strict=True))
-    cells = ColumnConverter([], some, [], [], widths=columns.widths).fit(frame).transform(frame)
-    new = {name: (~cells[name].isin(known[name]) & (cells[name] != "")).to_numpy() for name in some}
-    return int(np.any(list(new.values()), axis=0).sum()), [name for name in some if new[name].any()]
+def largest_share(y: NDArray[Any]) -> float:
+    """The share of the most frequent class = the accuracy of always naming it."""
+    return float(np.unique(y, return_counts=True)[1].max() / len(y))
 
 
-def listed(names: Iterable[str], most: int = 12) -> str:
-    """Names with commas between, no more than so many."""
-    names = list(names)
-    return ", ".join(names[:most]) + (f" … ({len(names)})" if len(names) > most else "")
-
-
-def category_groups(steps: Any, columns: Columns | None) -> Any:
-    """The group of every feature that dies with it, or None: values of a category, and parts of a date.
-
-    `steps` is a pipeline with the fitted preparation of `columns`. Words of a text die one by one.
-    """
-    if columns is None or not columns.categories:
-        return None
-    sources = feature_columns(steps, columns)
-    labels = [f"{j}" if source in columns.text else f"column {source}" for j, source in enumerate(sources)]
-    numbers: dict[str, int] = {}
-    return np.array([numbers.setdefault(label, len(numbers)) for label in labels])
+def scoring_target(values: Any, name: str, classes: Any) -> NDArray[Any]:
+    """True targets in the type of the model's classes, or as floats where there are none."""
+    y = _clean(values, name)
+    if classes is None:
+        if y.dtype.kind not in "fiu":
+            raise DataError(
+                f"the target {name!r} holds {y[0]!r}, but the model predicts numbers: name another --target"
+            )
+        return y.astype(np.float64)
+    if classes.dtype.kind in "fiu":
+        if y.dtype.kind not in "fiu":
+            raise DataError(
+                f"the target {name!r} holds {y[0]!r}, but the model's classes are numbers: "
+                "name another --target"
+            )
+        return y
+    if y.dtype.kind == "f" and np.all(y == np.floor(y)):
+        y = y.astype(np.int64)
+    return y.astype(str).astype(object)
