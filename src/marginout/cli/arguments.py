@@ -1,4 +1,4 @@
-"""What can be asked of the command. Imports argparse and nothing heavy."""
+"""Parse the arguments of the command. Imports argparse and nothing heavy: `--help` must be fast."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from marginout.cli.errors import EXIT_CODES
 
 FORMATS = "csv", "tsv", "xlsx", "parquet", "feather", "json", "jsonl", "svmlight", "npz"
 MODELS = "svm", "logistic", "mcf", "latent-svm", "latent-logistic"
-#: Rows that `stress` and `compare` look at, unless told otherwise: the latter fits hundreds of models.
+#: Rows that `stress` and `compare` use by default; the latter fits hundreds of models.
 ROWS, COMPARED = 20_000, 5_000
 
 ABOUT = """\
@@ -34,14 +34,14 @@ examples:
 
 
 class _Parser(argparse.ArgumentParser):
-    """An error is one line."""
+    """A parser that prints an error in one line."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: error: {' '.join(message.split())} (see {self.prog} --help)\n")
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """The arguments of one call; `argv` is kept for the record."""
+    """Parse the arguments of one call, and keep `argv` for model files and reports."""
     return _parser().parse_args(argv, argparse.Namespace(argv=list(argv)))
 
 
@@ -75,13 +75,13 @@ def _parser() -> _Parser:
     predict.add_argument(
         "--probabilities", action="store_true", help="add the probabilities of the classes (logistic models)"
     )
-    predict.add_argument("--id", metavar="COL", help="put this column, or array of an npz, before the others")
+    predict.add_argument("--id", metavar="COL", help="put this column before the others")
     score = command("score", "score a saved model on labelled data")
     _model(score)
     _labelled(score)
     _strict(score)
     _stress(command("stress", "show how a saved model degrades as its features die"))
-    info = command("info", "say what a saved model is")
+    info = command("info", "describe a saved model")
     _model(info)
     info.add_argument("--top", type=_count, default=10, metavar="N", help="features to list (%(default)s)")
     _compare(command("compare", "cross-validate LinearSVC, LogisticRegression and marginout side by side"))
@@ -89,7 +89,7 @@ def _parser() -> _Parser:
 
 
 class _Version(argparse.Action):
-    """Prints the version; looked up when asked for only."""
+    """Print the version, which is looked up only when asked for."""
 
     def __call__(self, parser: argparse.ArgumentParser, *rest: object) -> NoReturn:
         import marginout
@@ -113,7 +113,7 @@ def _fit(sub: argparse.ArgumentParser) -> None:
         "--C",
         type=_positives,
         metavar="C",
-        help="weight of the loss; with --cv several, with commas (1; a grid)",
+        help="weight of the loss; with --cv several, with commas between (1; with --cv a grid)",
     )
     sub.add_argument("--cv", action="store_true", help="choose C and the noise by cross-validation")
     sub.add_argument("--folds", type=_folds, default=5, metavar="N", help="folds of --cv (%(default)s)")
@@ -124,8 +124,8 @@ def _fit(sub: argparse.ArgumentParser) -> None:
         "--missing",
         choices=("imputed", "deleted"),
         default="imputed",
-        help="empty cells and missing columns are filled in, or are dead features; the noise then "
-        "deletes whole columns (%(default)s)",
+        help="empty cells and missing columns: filled in, or dead features, with a noise that deletes whole "
+        "columns (%(default)s)",
     )
     sub.add_argument("--balanced", action="store_true", help="give all classes the same weight")
     sub.add_argument("--hidden", type=_count, default=20, metavar="N", help="units of latent-* (%(default)s)")
@@ -191,15 +191,15 @@ def _data(sub: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--encoding", default="utf-8-sig", metavar="NAME", help="of CSV and TSV (utf-8)")
     group.add_argument(
-        "--delimiter", metavar="CHAR", help="between the columns of a CSV (as its first rows show)"
+        "--delimiter", metavar="CHAR", help="between the columns of a CSV (found from its first rows)"
     )
     group.add_argument(
-        "--decimal", choices=(".", ","), help="mark before the decimals of strings (as the columns show)"
+        "--decimal", choices=(".", ","), help="mark before the decimals of strings (found from the columns)"
     )
 
 
 def _labelled(sub: argparse.ArgumentParser) -> None:
-    """Data with targets."""
+    """Add the options of data with targets."""
     _data(sub)
     sub.add_argument(
         "--drop-unlabelled",
@@ -221,7 +221,7 @@ def _columns(sub: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--task",
         choices=("classification", "regression"),
-        help="what the target asks for (seen from its values)",
+        help="kind of the target (found from its values)",
     )
 
 
@@ -231,12 +231,14 @@ def _rows(sub: argparse.ArgumentParser, rows: int) -> None:
         type=_whole,
         default=rows,
         metavar="N",
-        help="look at no more than N rows, drawn at random; 0: all (%(default)s)",
+        help="use at most N rows, drawn at random; 0: all (%(default)s)",
     )
 
 
 def _seed(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("--seed", type=_whole, default=0, metavar="N", help="of all chance (%(default)s)")
+    sub.add_argument(
+        "--seed", type=_whole, default=0, metavar="N", help="seed of all random choices (%(default)s)"
+    )
 
 
 def _whole(text: str) -> int:

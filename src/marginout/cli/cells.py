@@ -1,4 +1,4 @@
-"""What is written in a cell: nothing, a number, a date, or a word. The same rules for every format."""
+"""Read cells: missing, a number, a date or a word, by the same rules for every format."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ NOTHING = frozenset((
     "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
 ))
 # fmt: on
-#: Truth values as numbers.
+#: Numbers that stand for truth values.
 TRUTH = {"true": 1.0, "false": 0.0}
+#: Decimal marks; the other one may stand between thousands.
 MARKS = ".", ","
 _SPACES = "'’ \u00a0\u202f"
 _UNIT = "[€$£¥₹₩₽₺₪]|EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|CAD|AUD"
@@ -37,7 +38,7 @@ _UNCLEAR = re.compile(r"\d{1,2}[-/]\d{1,2}[-/](\d{4}|\d\d)\b.*")
 
 
 def _number(mark: str) -> re.Pattern[str]:
-    """A number with `mark` before its decimals, groups of three digits, a sign, and % or a currency."""
+    """Pattern of a number with `mark` before its decimals, groups of three digits, a sign, a unit."""
     other = MARKS[mark == "."]
     grouped = rf"[1-9]\d{{0,2}}(?:(?P<group>[{other}{_SPACES}])\d{{3}})(?:(?P=group)\d{{3}})*"
     digits = rf"(?:(?:{grouped}|\d+)(?:[{mark}]\d*)?|[{mark}]\d+)(?:[eE][+-]?\d+)?|inf|infinity"
@@ -51,7 +52,7 @@ _NUMBER = {mark: _number(mark) for mark in MARKS}
 
 
 def split(column: Any) -> tuple[NDArray[np.bool_], list[Any]]:
-    """Which cells of a pandas column are missing, and those that are not, strings without spaces around them.
+    """Mask of the missing cells of a pandas column, and a list of the others, strings without outer spaces.
 
     Missing are None, NaN, NaT, pd.NA, and the words of NOTHING.
     """
@@ -64,7 +65,7 @@ def split(column: Any) -> tuple[NDArray[np.bool_], list[Any]]:
 
 
 def missing(column: Any) -> NDArray[np.bool_]:
-    """Which cells are missing."""
+    """Mask of the missing cells."""
     return split(column)[0]
 
 
@@ -74,7 +75,7 @@ def present(column: Any) -> list[Any]:
 
 
 def strings(column: Any) -> list[str]:
-    """The cells that are strings, without spaces around them; missing ones are left out."""
+    """The cells that are strings, without outer spaces; missing ones are left out."""
     return [c for c in present(column) if isinstance(c, str)] if _holds_objects(column) else []
 
 
@@ -91,12 +92,12 @@ def is_number(cell: Any) -> bool:
 
 @dataclass(frozen=True)
 class Written:
-    """How a column of strings writes numbers: its decimal mark and its unit; or why there is no mark."""
+    """Decimal mark and unit of a column of strings that are numbers; or the reason why there is no mark."""
 
     mark: str | None
     unit: str = ""
     why: str = ""
-    unclear: bool = False  # numbers, but of which value?
+    unclear: bool = False  # numbers that can be read in two ways
 
 
 def numbers_written(
@@ -106,11 +107,11 @@ def numbers_written(
     known: Mapping[str, str] | None = None,
     thousands: Iterable[str] = (),
 ) -> dict[str, Written]:
-    """How each of the columns `names` that holds strings writes numbers; `decimal` is the mark if given.
+    """Find how the columns `names` that hold strings write numbers; `decimal` is the mark, if given.
 
-    A column that can be read in one way only tells its own mark. One that can be read in two, such as
-    "1,234", follows the others if these agree, then what is `known` of it; dots alone are decimal points.
-    A known mark makes the other one a mark of `thousands` only in columns where it was one before.
+    A column that can be read in one way has the mark of this way. One that can be read in two ways, such as
+    "1,234", has the mark of the other columns if they agree, else its `known` mark; dots alone are decimal
+    points. With a known mark, the other mark separates thousands only in the columns of `thousands`.
     """
     cells = {name: found for name in names if (found := strings(frame[name]))}
     allowed = (decimal,) if decimal else MARKS
@@ -135,12 +136,12 @@ def numbers_written(
 
 
 def has_thousands(cells: Iterable[str], mark: str | None) -> bool:
-    """Whether some cell holds the mark that is not the decimal `mark`."""
+    """Whether some cell holds the other mark than the decimal `mark`."""
     return mark is not None and any(MARKS[mark == "."] in cell for cell in cells)
 
 
 def _readable(cells: list[str], allowed: Iterable[str]) -> tuple[list[str], str]:
-    """The decimal marks under which all cells are numbers of one unit, and this unit.
+    """The decimal marks with which all cells are numbers of one unit, and this unit.
 
     >>> [_readable(cells, MARKS) for cells in (["3.5", "12"], ["1.234,50 €"], ["1,234"], ["3 kg"])]
     [(['.'], ''), ([','], '€'), (['.', ','], ''), ([], '')]
@@ -171,7 +172,7 @@ def _units(cells: list[str], mark: str) -> set[str] | None:
 
 
 def _obstacle(cells: list[str], allowed: Iterable[str]) -> str:
-    """Why a column of strings is not one of numbers."""
+    """The reason why a column of strings is no column of numbers."""
     units: dict[str, str] = {}
     for cell in cells:
         found = next(filter(None, (_units([cell], mark) for mark in allowed)), None)
@@ -184,7 +185,7 @@ def _obstacle(cells: list[str], allowed: Iterable[str]) -> str:
 
 
 def _plain(cells: list[str]) -> Array | None:
-    """Numbers as computers write them, or None."""
+    """Float64 of numbers in the notation of Python; None if some cell is none."""
     try:
         values = np.array(cells, dtype=object).astype(np.float64)
     except (ValueError, OverflowError):
@@ -193,7 +194,7 @@ def _plain(cells: list[str]) -> Array | None:
 
 
 def as_numbers(column: Any, name: str, mark: str | None) -> Array:
-    """Float64 of a column; a missing cell is NaN, 45% is 0.45, and a currency is left out."""
+    """Convert a column to float64: a missing cell is NaN, 45% is 0.45, a currency is left out."""
     if not _holds_objects(column):
         values: Array = column.to_numpy(dtype=np.float64, na_value=np.nan)
     else:
@@ -224,12 +225,12 @@ def _as_number(cell: Any, name: str, mark: str | None) -> float:
 
 
 def is_code(cells: Iterable[str]) -> bool:
-    """Whether some cell begins with a zero that a number would lose: 007, or the postcode 01234."""
+    """Whether some cell begins with a zero that a number would lose: 007, the postcode 01234."""
     return any(_CODE.match(cell) for cell in cells)
 
 
 def code_width(cells: Iterable[str]) -> int:
-    """The length of codes such as 01234, so that 1234, as pandas reads them, can be told; 0 where it varies.
+    """The length of codes such as 01234, which pandas may read as 1234; 0 where the length varies.
 
     >>> [code_width(cells) for cells in (["01234", "90210", "n.n."], ["90210"], ["007", "42"])]
     [5, 0, 0]
@@ -243,9 +244,10 @@ def code_width(cells: Iterable[str]) -> int:
 
 
 def as_strings(column: Any, width: int = 0) -> NDArray[Any]:
-    """Cells as text, a missing one empty; 3.0 and 3,0 are 3, as pandas stores integers beside gaps as floats.
+    """Convert cells to text, a missing one to "".
 
-    Digits get zeros before them up to `width`: pandas reads the code 01234 as 1234.
+    3.0 and 3,0 become 3: pandas stores integers beside missing cells as floats. Digits get leading zeros
+    up to `width`: pandas reads the code 01234 as 1234.
     """
     cells = np.empty(len(column), dtype=object)
     for i, (gap, cell) in enumerate(zip(missing(column), column.tolist(), strict=True)):
@@ -265,7 +267,7 @@ def _as_string(cell: Any) -> str:
 
 # --------------------------------------------------------------------------- dates
 
-#: What becomes of a date: numbers and categories.
+#: Parts of a date: numbers, and categories.
 DATE_NUMBERS = "days", "year", "hour"
 DATE_CATEGORIES = "month", "weekday"
 _EPOCH = "1970-01-01"
@@ -278,12 +280,12 @@ def is_date(cells: list[Any]) -> bool:
 
 
 def unclear_date(cells: list[Any]) -> bool:
-    """Whether all cells are such as 03/04/2024, in which day and month cannot be told apart."""
+    """Whether all cells are like 03/04/2024, where day and month cannot be told apart."""
     return all(isinstance(cell, str) and _UNCLEAR.fullmatch(cell) for cell in cells)
 
 
 def _iso(cell: Any) -> str:
-    """A date as ISO 8601 writes it; empty where there is none."""
+    """A date in ISO 8601; empty if the cell is no date."""
     if not isinstance(cell, str):  # datetime and pandas.Timestamp are dates, too
         return cell.isoformat() if isinstance(cell, datetime.date) else ""
     match = next(filter(None, (pattern.fullmatch(cell) for pattern in _DATES)), None)
@@ -294,14 +296,14 @@ def _iso(cell: Any) -> str:
 
 
 def _timestamps(texts: list[str]) -> Any:
-    """Times in UTC, to which those without a zone are taken to belong; NaT where there is no such day."""
+    """Times in UTC, also those without a zone; NaT where there is no such day."""
     import pandas
 
     return pandas.Series(pandas.to_datetime(texts, format="ISO8601", utc=True, errors="coerce"))
 
 
 def as_dates(column: Any, name: str) -> dict[str, NDArray[Any]]:
-    """The parts of a column of dates: days since 1970, year, hour as numbers, month and weekday as words."""
+    """Split a column of dates: days since 1970, year, hour as numbers, month and weekday as words."""
     import pandas
 
     gaps, cells = split(column)

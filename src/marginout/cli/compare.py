@@ -1,4 +1,4 @@
-"""marginout compare: scikit-learn's linear models and ours, cross-validated side by side."""
+"""marginout compare: cross-validate scikit-learn's linear models and ours side by side."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from marginout.robustness import deletion_curve
 RATES = tuple(round(0.1 * k, 1) for k in range(10))
 PRINTED = 0.0, 0.3, 0.5, 0.7
 HALF = RATES.index(0.5)
-#: Values of C for everyone, folds that choose among them, draws of dead features in a fold.
+#: Values of C for all models, folds that choose among them, draws of dead features in a fold.
 CS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
 INNER, REPEATS = 3, 3
 
 
 @dataclass
 class Contender:
-    """A model with what is chosen for it inside every training part, and how it did."""
+    """A model, the parameters that are chosen inside every training part, and its results."""
 
     name: str
     kind: str
@@ -60,7 +60,7 @@ class Contender:
 
 
 def contenders(task: str) -> list[Contender]:
-    """Four models: two of scikit-learn; ours for data as they are; ours for features that die."""
+    """Four models: two of scikit-learn, ours for complete data, and ours for features that die."""
     sturdy: dict[str, Any] = {"noises": [Deletion(0.5)], "expectation": "gaussian", "cv": INNER, "Cs": CS}
     if task == "regression":
         return [
@@ -90,11 +90,11 @@ def _search(model: Any, parameter: str, grid: Any) -> GridSearchCV:
 
 
 def run(arguments: Namespace) -> None:
-    """Nested cross-validation; every model is scored whole and as features die."""
+    """Cross-validate with inner folds; score every model on whole rows and as features die."""
     if arguments.out:
         check_report(arguments.out, arguments.json, arguments.data)
     progress = Progress(arguments.quiet or arguments.json)
-    # The grid is the same for all, by intent; who has collapsed is seen from the share of the largest class.
+    # The grid is the same for all models, on purpose; the share of the largest class shows which collapsed.
     warnings.filterwarnings("ignore", category=GridEdgeWarning)
     warnings.filterwarnings("ignore", category=CollapsedModelWarning)
     training = training_data(arguments, progress, rows=arguments.rows)
@@ -134,7 +134,7 @@ def _fold(
     progress: Progress,
     number: int,
 ) -> None:
-    """One outer fold: what makes numbers of columns is fitted to the training part, too."""
+    """Fit and score all models in one outer fold; the steps before them see its training part only."""
     X, y = training.X, training.y
     first, last = (X.iloc[train], X.iloc[test]) if training.columns else (X[train], X[test])
     steps = training.pipeline(None, arguments)[:-1]
@@ -144,7 +144,9 @@ def _fold(
     groups = category_groups(steps, training.columns)
     kind: dict[str, Any] = {} if groups is None else {"kind": "groups", "groups": groups}
     y_train, y_test = y[train], y[test]
-    if training.task == "regression":  # one unit for all, so that C means the same; R² does not see it
+    if (
+        training.task == "regression"
+    ):  # one unit for all data, so that C means the same; R² does not depend on it
         centre, size = y_train.mean(), y_train.std() or 1.0
         y_train, y_test = (y_train - centre) / size, (y_test - centre) / size
     for contender in models:
@@ -198,18 +200,18 @@ def _tell(arguments: Namespace, training: Training, models: list[Contender], row
 
 
 def _largest_share(training: Training) -> float | None:
-    """What a model is right about that always names the largest class; None in a regression."""
+    """The accuracy of always naming the largest class; None in a regression."""
     return largest_share(training.y) if training.task == "classification" else None
 
 
 def _headline(models: list[Contender], show: Any) -> str:
-    """Our best model and the best plain one, whole and with half of the features dead."""
+    """Compare our best model with the best plain one, on whole rows and with half of the features dead."""
     parts = [f"{when}: {_verdict(models, i, show)}" for when, i in (("Whole rows", 0), ("Half dead", HALF))]
     return ". ".join(parts) + "."
 
 
 def _verdict(models: list[Contender], i: int, show: Any) -> str:
-    """Who is better at one rate; level where the folds' differences may be chance (a paired t-test, 5 %)."""
+    """Name the better one at one rate; level if the difference may be chance (a paired t-test, 5 %)."""
     plain_one, ours = (
         max((m for m in models if m.kind.startswith(look)), key=lambda m: float(m.mean[i]))
         for look in ("plain", "ours")
@@ -262,7 +264,7 @@ def _models_part(models: list[Contender], share: float | None, score: str, show:
 
 
 def _mean_map(models: list[Contender]) -> dict[str, Any] | None:
-    """The mean of the outer folds' maps of our model's search; its best cell is framed."""
+    """The mean over the outer folds of the map of our model's search, and its best cell."""
     maps = next(m for m in models if m.kind == "ours").maps
     if not maps or maps[0] is None:
         return None

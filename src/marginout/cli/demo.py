@@ -1,4 +1,4 @@
-"""marginout demo: half of the pixels die after training; what is left of a digit classifier?"""
+"""marginout demo: train digit classifiers, delete half of the pixels, and compare what is left."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ RATES = tuple(round(0.05 * k, 2) for k in range(18))
 PRINTED = 0.0, 0.1, 0.25, 0.5, 0.75
 HALF = RATES.index(0.5)
 MASKS = 20
-#: Test images on the first screen: the first of the test set, not chosen.
+#: Test images on the first screen: the first ones of the test set.
 SHOWN = 8
-#: Who is who: plain models and ours, in pairs of the same kind.
+#: Plain models and ours, in pairs of the same kind, with the look of their curves.
 LOOKS = {
     "LinearSVC": "plain",
     "LogisticRegression": "plain2",
     "DropoutSVC": "ours",
     "DropoutLogisticRegression": "ours2",
 }
-#: What C is chosen from.
+#: Values from which C is chosen.
 CS = [10 ** (k / 2) for k in range(-6, 5)]
 #: The plain models again, with C chosen for whole images.
 WHOLE = {name: f"{name}, for whole images" for name in ("LinearSVC", "LogisticRegression")}
 
 
 def models() -> dict[str, Any]:
-    """Two plain models, and ours, trained for the loss of half of the pixels; C is not chosen yet."""
+    """Two plain models, and two of ours for the loss of half of the pixels; C is not chosen yet."""
     ours: dict[str, Any] = {
         "noise": Deletion(0.5),
         "expectation": "gaussian",
@@ -63,9 +63,10 @@ def models() -> dict[str, Any]:
 
 
 def tuned(model: Any, X: Array, y: Array, rate: float = 0.5) -> Any:
-    """The model fitted to X with the C, and the offset or none, that err least as pixels are deleted.
+    """Fit a model with the C, and the offset or none, of the fewest errors as pixels are deleted.
 
-    Held-out thirds of X choose, with pixels deleted at this rate. All models are given the same choice.
+    Three folds of X choose, with pixels deleted at this rate in their test part. All models have the same
+    choice.
     """
 
     def accuracy(fitted: Any, images: Array, labels: Array) -> float:
@@ -85,7 +86,7 @@ def digits() -> tuple[Array, Array, Array, Array]:
 
 
 def run(arguments: Namespace) -> None:
-    """Choose and fit, delete pixels of the test images, print a table, write the report."""
+    """Choose C, fit, delete pixels of the test images, print a table, write the report."""
     check_writable(arguments.out)
     progress = Progress(arguments.quiet or arguments.json)
     X, X_test, y, y_test = digits()
@@ -142,7 +143,7 @@ def _tell(arguments: Namespace, curves: dict[str, DeletionCurve], seconds: dict[
 
 
 def _best(curves: dict[str, DeletionCurve], look: str, at: int = HALF) -> float:
-    """The best accuracy of the plain models, of ours, or of those chosen for whole images ("whole")."""
+    """The best accuracy of the models of one look: "plain", "ours", or "whole", chosen for whole images."""
     return max(
         float(curve.mean[at]) for name, curve in curves.items() if LOOKS.get(name, "whole").startswith(look)
     )
@@ -156,7 +157,7 @@ def report(
     X_test: Array,
     y_test: Array,
 ) -> str:
-    """The page."""
+    """The HTML page."""
     plain, ours = _best(curves, "plain"), _best(curves, "ours")
     title = (
         f"Half of the pixels are dead. The best plain model reads {plain:.0%} of the digits, "
@@ -183,7 +184,7 @@ def report(
         first,
         [
             Section("What is left as pixels die", figure),
-            Section("What each model leans on", _costs(fitted, X_test, y_test)),
+            Section("What each model relies on", _costs(fitted, X_test, y_test)),
             Section("What was trained", _trained(fitted, seconds)),
             closing(arguments, [("data", "scikit-learn's digits: 898 images to train on, 899 to test")]),
         ],
@@ -191,7 +192,7 @@ def report(
 
 
 def _strip(fitted: dict[str, Any], X_test: Array, y_test: Array, seed: int) -> Raw:
-    """Test images that lose pixels, and what two models read."""
+    """Test images that lose pixels, and the digits that two models read."""
     X, y = X_test[:SHOWN], y_test[:SHOWN]
     fates = np.random.default_rng(seed).random(X.shape)
     said = {
@@ -272,7 +273,7 @@ def _cost_image(costs: list[float], largest: float, name: str) -> Raw:
 
 
 def _trained(fitted: dict[str, Any], seconds: dict[str, float]) -> Raw:
-    """Each model's parameters, and the time of its one fit."""
+    """Parameters of each model, and the time of its fit."""
     pairs = []
     for name, model in fitted.items():
         told = f"C = {model.C:.4g}, {'an' if model.fit_intercept else 'no'} offset"

@@ -18,7 +18,7 @@ from marginout.cli.reading import model_blocks
 
 
 def run(arguments: Namespace) -> None:
-    """CSV with the column `prediction`, or JSON lines; to a file, or to standard output."""
+    """Write CSV with the column `prediction`, or JSON lines, to a file or to standard output."""
     check_writable(arguments.out, arguments.model, arguments.data)
     progress = Progress(arguments.quiet)
     model = modelfile.load(arguments.model)
@@ -42,11 +42,11 @@ def _write(file: TextIO, lines: Iterator[str]) -> None:
         file.write(text)
     file.flush()
     if isinstance(file, io.TextIOWrapper) and file is not sys.stdout:
-        file.detach()  # who opened it closes it
+        file.detach()  # the caller closes the file
 
 
 def _lines(model: modelfile.Model, arguments: Namespace, progress: Progress) -> Iterator[str]:
-    """The output, block by block."""
+    """Lines of the output, block by block."""
     header = ["prediction"] if arguments.id is None else [arguments.id, "prediction"]
     if arguments.scores:
         header += [f"score {name}" for name in model.classes] if len(model.classes) > 2 else ["score"]
@@ -54,7 +54,9 @@ def _lines(model: modelfile.Model, arguments: Namespace, progress: Progress) -> 
         header += [f"probability {name}" for name in model.classes]
     if len(set(header)) < len(header):
         raise UsageError(f"--id {arguments.id}: a column of the predictions has this name: rename it in DATA")
-    head = "" if arguments.json else _csv([header])  # with the first rows: not before there are any
+    head = (
+        "" if arguments.json else _csv([header])
+    )  # written with the first rows, not before: reading them may fail
     for X, _ in model_blocks(model, arguments, progress, labelled=False):
         columns = [] if arguments.id is None else [_ids(X, arguments.id)]
         columns.append(model.pipeline.predict(X))
@@ -72,7 +74,7 @@ def _lines(model: modelfile.Model, arguments: Namespace, progress: Progress) -> 
 
 
 def _ids(X: Any, name: str) -> Any:
-    """The cells of a column as they were read; None where there is nothing."""
+    """The cells of a column as they were read; None for a missing one."""
     if name not in X.columns:
         raise DataError(f"--id {name}: there is no such column; the columns are {listed(X.columns)}")
     cells = X[name].astype(object)

@@ -1,4 +1,4 @@
-"""marginout score: how often a saved model is right."""
+"""marginout score: score a saved model on labelled data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from marginout.cli.reading import model_blocks
 
 
 def run(arguments: Namespace) -> None:
-    """Accuracy, or R² and errors of a regression."""
+    """Print the accuracy, or R² and the errors of a regression."""
     progress = Progress(arguments.quiet or arguments.json)
     model = modelfile.load(arguments.model)
     truth, said = [], []

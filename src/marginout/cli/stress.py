@@ -1,4 +1,4 @@
-"""marginout stress: how a saved model degrades as its features die, and what another rate would give."""
+"""marginout stress: show how a saved model degrades as its features die, and what another rate would give."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from marginout.cli.models import chosen, describe_noise
 from marginout.cli.output import Progress, check_report, print_json, print_table, write_text
 from marginout.cli.reading import model_data
 from marginout.cli.reports import closing, curve_line, searched
-from marginout.cli.weights import leaned_on
+from marginout.cli.weights import most_relied_on
 from marginout.noise import Deletion
 from marginout.report import Raw, Section, deletion_figure, facts, page, table, tag, validation_map
 from marginout.report.charts import bars, percent, plain, slider
@@ -30,30 +30,30 @@ from marginout.robustness import DeletionCurve, deletion_curve
 
 RATES = tuple(round(0.1 * k, 1) for k in range(10))
 HALF = RATES.index(0.5)
-#: Rates that the model is trained for again, and those at which all are compared.
+#: Rates for which models are trained again, and rates at which they are compared.
 TRAINED = 0.0, 0.1, 0.3, 0.5, 0.7, 0.9
 TESTED = 0.0, 0.25, 0.5, 0.75
-#: Features to name.
+#: Features that are listed.
 NAMED = 15
-#: Fewest rows that are worth halving.
+#: Rows below which the data are not split into halves.
 FEWEST = 20
 
 
 @dataclass
 class Refits:
-    """The model; the same kind with the same C on other rows: with its own noise, and for other rates."""
+    """Scores of the model, and of its kind trained again: with its own noise, and for other rates."""
 
     names: list[str]
     scores: Any  # (n_models, n_tested)
     trained_on: str
 
     def best(self, j: int) -> int:
-        """The best of those that were trained on the same rows: the model as it is may have seen more."""
+        """The best of the models trained on the same rows: the model as it is may have seen more of them."""
         return 1 + int(self.scores[1:, j].argmax())
 
 
 def run(arguments: Namespace) -> None:
-    """Delete features of DATA, score the fixed model, try other rates, tell."""
+    """Delete features of DATA, score the fixed model, try other rates, and print the results."""
     if arguments.out:
         check_report(arguments.out, arguments.json, arguments.model, arguments.data, arguments.train)
     if arguments.train == arguments.data and sorted(arguments.train_where) == sorted(arguments.where):
@@ -70,7 +70,7 @@ def run(arguments: Namespace) -> None:
     progress.step("deleting features")
     curve = _curve(model.estimator, Z, y, RATES, groups, arguments)
     progress.step("deleting single features")
-    features = leaned_on(model, Z, y, groups, NAMED)
+    features = most_relied_on(model, Z, y, groups, NAMED)
     refits = None if arguments.no_refit else _refits(model, Z, y, groups, arguments, progress)
     if arguments.out:
         progress.step("writing the report")
@@ -80,7 +80,7 @@ def run(arguments: Namespace) -> None:
 
 
 def _prepared(model: modelfile.Model, X: Any) -> Any:
-    """What the last step of the pipeline is given."""
+    """The input of the last step of the pipeline."""
     Z = model.pipeline[:-1].transform(X) if len(model.pipeline) > 1 else X
     return Z.tocsr() if sp.issparse(Z) else np.asarray(Z)
 
@@ -93,7 +93,7 @@ def _curve(model: Any, Z: Any, y: Any, rates: Any, groups: Any, arguments: Names
 def _refits(
     model: modelfile.Model, Z: Any, y: Any, groups: Any, arguments: Namespace, progress: Progress
 ) -> Refits | None:
-    """The same kind of model with the same C, trained for other rates: on --train, or on half of DATA."""
+    """Train the same kind of model, with the same C, for other rates: on --train, or on half of DATA."""
     if arguments.train:
         X_train, y_train = model_data(model, arguments, progress, train=True, rows=arguments.rows)
         Z_train, trained_on = _prepared(model, X_train), f"{len(y_train)} rows of {arguments.train}"
@@ -112,7 +112,7 @@ def _refits(
     names, scores = ["the model as it is"], [_curve(model.estimator, Z, y, TESTED, groups, arguments).mean]
     noises = {f"its own noise, {describe_noise(base.noise)}": base.noise}
     noises |= {f"trained for {rate:.0%}": Deletion(rate) for rate in TRAINED}
-    warnings.filterwarnings("ignore", category=CollapsedModelWarning)  # at a high rate it may well
+    warnings.filterwarnings("ignore", category=CollapsedModelWarning)  # at a high rate this is expected
     for name, noise in noises.items():
         progress.step(f"training again: {name}")
         other = clone(base).set_params(noise=noise).fit(Z_train, y_train)
@@ -122,7 +122,7 @@ def _refits(
 
 
 def _advice(refits: Refits, show: Any) -> str:
-    """What a better rate would give, while all features live and when half of them die."""
+    """Sentences on what another rate would give, while all features live and when half of them die."""
     parts = []
     for when, rate in (("While all features live", 0.0), ("When half of them die", 0.5)):
         j = TESTED.index(rate)
@@ -169,7 +169,7 @@ def _tell(
     )
     print_table([["deleted", *(f"{r:.0%}" for r in RATES)], ["", *(show(v) for v in curve.mean)]])
     print()
-    head = ["features it leans on most", "weight", "for", "lost if it dies"]
+    head = ["features it relies on most", "weight", "for", "lost if it dies"]
     print_table(
         [head, *([f["name"][:60], f"{f['weight']:+.3g}", f["output"], show(f["cost"])] for f in features[:8])]
     )
@@ -208,7 +208,7 @@ def _report(
         "draw. Scores are fair only on data that the model was not trained on."
     )
     figure = deletion_figure([line], RATES, HALF, score=score, what="features", caption=caption)
-    sections = [Section("What it leans on", _features_part(features, score, show))]
+    sections = [Section("What it relies on", _features_part(features, score, show))]
     if refits:
         sections.append(Section("What another rate would give", _refits_part(refits, score, show)))
     found = searched(model.estimator)
@@ -221,14 +221,14 @@ def _report(
 
 def _features_part(features: list[dict[str, Any]], score: str, show: Any) -> Raw:
     if not features:
-        return tag("p", "All weights are zero: the model leans on nothing.")
+        return tag("p", "All weights are zero: the model relies on nothing.")
     said = (
         "The features with the largest share in the model's scores: weight times typical size in "
         "these data. The last column deletes this feature alone, in every row."
     )
     rows = [(f["name"][:60], f["weight"], [f["output"], show(f["cost"])]) for f in features]
-    header = ["feature", "weight", "speaks for", f"{score} lost if it dies"]
-    return join([tag("p", said), bars("Features that the model leans on most", header, rows)])
+    header = ["feature", "weight", "for", f"{score} lost if it dies"]
+    return join([tag("p", said), bars("Features that the model relies on most", header, rows)])
 
 
 def _refits_part(refits: Refits, score: str, show: Any) -> Raw:

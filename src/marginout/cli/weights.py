@@ -37,7 +37,7 @@ def _largest(model: Model, column: Array) -> dict[str, Any]:
     return {"weight": weight, "output": str(output)}
 
 
-def leaned_on(model: Model, X: Any, y: Any, groups: Any, count: int) -> list[dict[str, Any]]:
+def most_relied_on(model: Model, X: Any, y: Any, groups: Any, count: int) -> list[dict[str, Any]]:
     """The features with the largest part in the scores, and the fall of the model's score without each.
 
     The part of a feature is its largest weight times its root mean square in X, the input of the
