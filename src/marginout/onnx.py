@@ -1,13 +1,14 @@
-r"""Fitted models as ONNX graphs, through skl2onnx (``pip install 'marginout[onnx]'``).
+r"""Convert fitted models to ONNX graphs, through skl2onnx (``pip install 'marginout[onnx]'``).
 
 After :func:`register`, ``skl2onnx.to_onnx`` converts every classifier and regressor of this library
-whose scores are a formula of its own weights, alone or inside of a pipeline. The graph is
+whose scores are a formula of its own weights, alone or in a pipeline. The graph is
 
 .. math:: s = G\,W^\top + b, \qquad G = X \;\text{ or }\; \sigma(X \alpha^\top + a),
 
-computed in the type of the input, float32 or float64. A regressor's output is s. A classifier has two
-outputs: the label, the class of the largest score, and one column per class of probabilities, or of
-scores where the model has no probabilities; two classes have the columns −s and s.
+computed in the type of the input, float32 or float64. The output of a regressor is s. A classifier has two
+outputs: the label, which is the class of the largest score, and a matrix with one column per class. The
+matrix holds probabilities, or scores where the model has no probabilities; the scores of two classes are
+−s and s.
 
 Examples
 --------
@@ -91,8 +92,13 @@ CLASSIFIERS: tuple[type, ...] = (
     LatentDropoutLogisticRegression,
 )
 REGRESSORS: tuple[type, ...] = (DropoutSVR, DropoutSVRCV, MCFRegressor, LatentDropoutSVR)
+#: Models whose G is the hidden layer.
+HIDDEN: tuple[type, ...] = (LatentDropoutSVC, LatentDropoutLogisticRegression, LatentDropoutSVR)
+#: Classifiers whose probabilities of several classes are the softmax of the scores. In all others each class
+#: has a logistic model of its own, whose probabilities are divided by their sum.
+JOINT: tuple[type, ...] = (MCFClassifier,)
 
-#: The options of scikit-learn's own linear classifiers, with the same meaning.
+#: Options of scikit-learn's own linear classifiers, with the same meaning.
 OPTIONS = {
     "zipmap": [True, False, "columns"],
     "nocl": [True, False],
@@ -103,42 +109,44 @@ ACTIVATIONS = {"sigmoid": OnnxSigmoid, "tanh": OnnxTanh, "relu": OnnxRelu, "iden
 
 
 def register() -> None:
-    """Tell skl2onnx how to convert this library's models.
+    """Register the converters of this library's models with skl2onnx.
 
-    Options of the classifiers, as for scikit-learn's: ``zipmap`` (by default the second output is a
-    list of dicts; False leaves it a matrix), ``raw_scores`` (scores also where there are
-    probabilities), ``nocl`` (labels are numbered) and ``output_class_labels``.
-    Calling it twice does no harm. What
-    :class:`~marginout.ExplicitCorruptionClassifier` wraps is converted by itself: give its `estimator_`.
+    Classifiers have the options of scikit-learn's: ``zipmap`` (by default the second output is a list of
+    dicts; False leaves it a matrix), ``raw_scores`` (scores also where there are probabilities), ``nocl``
+    (labels are numbers) and ``output_class_labels``. A second call changes nothing. Of an
+    :class:`~marginout.ExplicitCorruptionClassifier`, convert its `estimator_`.
     """
     for model in CLASSIFIERS:
         update_registered_converter(
             model,
             f"Marginout{model.__name__}",
             calculate_linear_classifier_output_shapes,
-            _convert_classifier,
+            _classifier_converter(hidden=model in HIDDEN, joint=model in JOINT),
             options=OPTIONS,
         )
     for model in REGRESSORS:
         update_registered_converter(
-            model, f"Marginout{model.__name__}", calculate_linear_regressor_output_shapes, _convert_regressor
+            model,
+            f"Marginout{model.__name__}",
+            calculate_linear_regressor_output_shapes,
+            _regressor_converter(hidden=model in HIDDEN),
         )
 
 
-def _scores(operator: Any, version: int) -> Any:
-    """The graph of the scores, one column per output of the model."""
+def _scores(operator: Any, hidden: bool, version: int) -> Any:
+    """Graph of the scores, one column per output of the model."""
     model, X = operator.raw_operator, operator.inputs[0]
-    if getattr(model, "missing", "error") != "error":
+    if model.missing != "error":
         raise ValueError(
-            f"missing={model.missing!r} cannot be converted: ONNX would not delete what is missing. Fit with "
+            f"missing={model.missing!r} cannot be converted: ONNX would not delete missing entries. Fit with "
             "missing='error', and fill missing entries before."
         )
     dtype = np.float64 if isinstance(X.type, DoubleTensorType) else np.float32
     if not isinstance(X.type, (DoubleTensorType, FloatTensorType)):
         X = OnnxCast(X, to=onnx_proto.TensorProto.FLOAT, op_version=version)
-    if hasattr(model, "hidden_coef_"):
-        hidden = _affine(X, model.hidden_coef_, model.hidden_intercept_, dtype, version)
-        X = ACTIVATIONS[model.activation](hidden, op_version=version)
+    if hidden:
+        inputs = _affine(X, model.hidden_coef_, model.hidden_intercept_, dtype, version)
+        X = ACTIVATIONS[model.activation](inputs, op_version=version)
     return _affine(X, np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_), dtype, version)
 
 
@@ -147,29 +155,37 @@ def _affine(X: Any, coef: NDArray[Any], intercept: NDArray[Any], dtype: type, ve
     return OnnxAdd(product, intercept.astype(dtype), op_version=version)
 
 
-def _convert_regressor(scope: Any, operator: Any, container: Any) -> None:
-    version = container.target_opset
-    scores = _scores(operator, version)
-    OnnxIdentity(scores, op_version=version, output_names=operator.outputs[:1]).add_to(scope, container)
+def _regressor_converter(hidden: bool) -> Any:
+    def convert(scope: Any, operator: Any, container: Any) -> None:
+        version = container.target_opset
+        scores = _scores(operator, hidden, version)
+        OnnxIdentity(scores, op_version=version, output_names=operator.outputs[:1]).add_to(scope, container)
+
+    return convert
 
 
-def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
-    model, version = operator.raw_operator, container.target_opset
-    classes = _labels(get_label_classes(scope, model))
-    scores = _scores(operator, version)
-    if len(classes) == 2:
-        scores = OnnxConcat(OnnxNeg(scores, op_version=version), scores, axis=1, op_version=version)
-    best = OnnxArgMax(scores, axis=1, keepdims=0, op_version=version)
-    label = OnnxGather(classes, best, op_version=version, output_names=operator.outputs[:1])
-    raw = container.get_options(model, {"raw_scores": False})["raw_scores"]
-    values = scores if raw else _probabilities(model, scores, len(classes), version)
-    second = OnnxIdentity(values, op_version=version, output_names=operator.outputs[1:2])
-    label.add_to(scope, container)
-    second.add_to(scope, container)
+def _classifier_converter(hidden: bool, joint: bool) -> Any:
+    def convert(scope: Any, operator: Any, container: Any) -> None:
+        model, version = operator.raw_operator, container.target_opset
+        classes = _labels(get_label_classes(scope, model))
+        scores = _scores(operator, hidden, version)
+        if len(classes) == 2:
+            scores = OnnxConcat(OnnxNeg(scores, op_version=version), scores, axis=1, op_version=version)
+        best = OnnxArgMax(scores, axis=1, keepdims=0, op_version=version)
+        label = OnnxGather(classes, best, op_version=version, output_names=operator.outputs[:1])
+        raw = container.get_options(model, {"raw_scores": False})["raw_scores"]
+        # scikit-learn's rule for a method that depends on parameters: a model without it has no attribute.
+        if not raw and hasattr(model, "predict_proba"):
+            scores = _probabilities(scores, joint and len(classes) > 2, version)
+        second = OnnxIdentity(scores, op_version=version, output_names=operator.outputs[1:2])
+        label.add_to(scope, container)
+        second.add_to(scope, container)
+
+    return convert
 
 
 def _labels(classes: NDArray[Any]) -> NDArray[Any]:
-    """Classes as ONNX knows them: 64-bit integers or strings."""
+    """Classes as ONNX stores them: 64-bit integers or strings."""
     if classes.dtype.kind in "biu" or (
         classes.dtype.kind == "f" and np.array_equal(classes, classes.astype(np.int64))
     ):
@@ -179,14 +195,10 @@ def _labels(classes: NDArray[Any]) -> NDArray[Any]:
     raise ValueError(f"classes_={classes!r}: labels in ONNX must be whole numbers or strings.")
 
 
-def _probabilities(model: Any, scores: Any, n_classes: int, version: int) -> Any:
-    """What `predict_proba` gives; the scores of a model that has none."""
-    if not hasattr(model, "predict_proba"):
-        return scores
-    if not isinstance(model, MCFClassifier) or n_classes == 2:
-        # σ(s_k)/Σσ(s_l) is the softmax of log σ(s_k), and so is never 0/0.
-        scores = _log_sigmoid(scores, version)
-    return OnnxSoftmax(scores, axis=1, op_version=version)
+def _probabilities(scores: Any, joint: bool, version: int) -> Any:
+    """Graph of `predict_proba`: softmax(s), or σ(s_k)/Σσ(s_l) = softmax(log σ(s)), which is never 0/0."""
+    logits = scores if joint else _log_sigmoid(scores, version)
+    return OnnxSoftmax(logits, axis=1, op_version=version)
 
 
 def _log_sigmoid(scores: Any, version: int) -> Any:

@@ -1,7 +1,7 @@
-"""The names of this library's types that a model stored with skops may hold.
+"""List the types of this library that a model stored with skops may hold.
 
-skops refuses to load a type that it was not told to trust. Only classes whose attributes are numbers,
-arrays, strings and one another are stored here: none of them runs code of its own when it is loaded.
+skops loads only types that it is told to trust. The attributes of the classes listed here are numbers,
+arrays, strings, and objects of these classes: none of them runs code of its own when it is loaded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["trusted_types"]
 
 
 def trusted_types() -> list[str]:
-    """Every estimator and noise model of the library, and a stream's state, by the name that skops gives it.
+    """Names of every estimator and noise model of the library, and of a stream's state, as skops writes them.
 
     Returns
     -------
