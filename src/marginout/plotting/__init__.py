@@ -1,4 +1,4 @@
-"""Displays in scikit-learn's manner. matplotlib is imported when one is drawn, not before."""
+"""Displays as in scikit-learn. matplotlib is imported when the first one is drawn."""
 
 from marginout.plotting._deletion import DeletionCurveDisplay
 from marginout.plotting._hidden import HiddenUnitsDisplay

@@ -1,4 +1,4 @@
-"""The scores of fixed models as their features die."""
+"""Draw the scores of fixed models as their features die."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from marginout.robustness import DeletionCurve, deletion_curve
 
 
 class DeletionCurveDisplay:
-    """The scores of fixed models as their features die, each a line with a band.
+    """Scores of fixed models as their features die, each a line with a band.
 
     Make it with :meth:`from_estimator`, :meth:`from_estimators` or :meth:`from_curve`.
 
     Parameters
     ----------
     curves : dict of str to DeletionCurve
-        By the names that the legend gives them.
+        The curves, by their names in the legend.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class DeletionCurveDisplay:
     lines_ : list of matplotlib Line2D
         One per curve: the mean over the repeats.
     bands_ : list
-        One per curve: a standard deviation to both sides of the mean; None for a single repeat.
+        One per curve: mean ± one standard deviation; None for a single repeat.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class DeletionCurveDisplay:
 
     @classmethod
     def from_curve(cls, curve: Any, *, ax: Any = None, **line_kw: Any) -> Self:
-        """Draw what :func:`~marginout.robustness.deletion_curve` returned.
+        """Draw curves that :func:`~marginout.robustness.deletion_curve` returned.
 
         Parameters
         ----------
@@ -74,7 +74,7 @@ class DeletionCurveDisplay:
     def from_estimator(
         cls, estimator: Any, X: Any, y: Any, *, name: str | None = None, ax: Any = None, **curve_kw: Any
     ) -> Self:
-        """Score a fitted model as its features die, and draw it.
+        """Score a fitted model as its features die, and draw the curve.
 
         Parameters
         ----------
@@ -95,7 +95,7 @@ class DeletionCurveDisplay:
 
     @classmethod
     def from_estimators(cls, estimators: Any, X: Any, y: Any, *, ax: Any = None, **curve_kw: Any) -> Self:
-        """Score several fitted models on the same data, and draw them together.
+        """Score several fitted models on the same data, and draw their curves together.
 
         Parameters
         ----------
@@ -156,7 +156,7 @@ class DeletionCurveDisplay:
 
 
 def named(names: Sequence[str], items: Any) -> dict[str, Any]:
-    """Items by their names, numbered where a name occurs twice."""
+    """Map names to items; a name that occurs again gets a number."""
     seen: dict[str, Any] = {}
     for name, item in zip(names, items, strict=True):
         unique, number = name, 2

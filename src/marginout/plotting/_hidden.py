@@ -1,4 +1,4 @@
-"""Hidden units, with the examples they respond to."""
+"""Draw hidden units, with the examples to which they respond most."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from marginout._core.validation import check_count
+from marginout.plotting._axes import pyplot
 
 Array = NDArray[np.float64]
 
 
 class HiddenUnitsDisplay:
-    """What hidden units see: their weights, the examples they respond to most, their means by class.
+    """Hidden units: their weights, the examples to which they respond most, their mean response by class.
 
-    One row for each unit: its weight, its most responsive examples as images when
-    `image_shape` is given, and its mean response by class when the labels are known.
+    One row for each unit: its weight; as images, if `image_shape` is given, the examples to which it
+    responds most; and its mean response by class, if the labels are known.
 
     Parameters
     ----------
@@ -48,7 +49,7 @@ class HiddenUnitsDisplay:
         image_shape: tuple[int, ...] | None = None,
         figure: Any = None,
     ) -> Self:
-        """Compute and draw.
+        """Compute the responses of the units, and draw them.
 
         Parameters
         ----------
@@ -57,11 +58,11 @@ class HiddenUnitsDisplay:
         y : array-like of shape (n_samples,), default=None
             Labels, for the mean responses by class.
         output : int, default=0
-            Which output's weights: the class, of several.
+            The output whose weights are drawn: with several classes, the number of the class.
         n_units : int, default=6
-            How many units to draw, spread evenly from the largest weight to the smallest.
+            Number of units to draw, spread evenly from the largest weight to the smallest.
         n_examples : int, default=6
-            Examples for each unit.
+            Number of examples for each unit.
         image_shape : tuple of int, default=None
             Height, width and, in colour, channels of an example's image.
         figure : matplotlib Figure, default=None
@@ -89,16 +90,12 @@ class HiddenUnitsDisplay:
 
     def plot(self, *, figure: Any = None) -> Self:
         """Draw on a figure, a new one by default."""
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError:
-            raise ImportError("Displays need matplotlib: pip install 'marginout[plot]'.") from None
-
         units, images = self.units, self.images
         n_images = 0 if images is None else images.shape[1]
         columns = n_images + 1
         if figure is None:
-            figure = plt.figure(figsize=(1.2 * n_images + 3.5, 1.3 * len(units.units)), layout="constrained")
+            size = 1.2 * n_images + 3.5, 1.3 * len(units.units)
+            figure = pyplot().figure(figsize=size, layout="constrained")
         ratios = [*[1.0] * n_images, 2.5]
         axes = figure.subplots(len(units.units), columns, squeeze=False, width_ratios=ratios)
         for row, unit, weight, number in zip(axes, range(len(axes)), units.weights, units.units, strict=True):
@@ -111,7 +108,7 @@ class HiddenUnitsDisplay:
         return self
 
     def _bars(self, axis: Any, unit: int) -> None:
-        """Mean responses by class, or the responses of the examples where labels are not known."""
+        """Draw the mean responses by class, or, without labels, the responses of the examples."""
         if self.units.class_means is None:
             values, labels, name = self.units.responses[unit], self.units.examples[unit], "example"
         else:

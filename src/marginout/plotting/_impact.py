@@ -1,4 +1,4 @@
-"""What the loss of each group of features costs."""
+"""Draw what the loss of each group of features costs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from marginout.robustness import GroupImpact, group_impact
 
 
 class GroupImpactDisplay:
-    """What losing each group costs a fixed model, and what its worst partner adds: bars.
+    """Bars: the cost of the loss of each group for a fixed model, alone and with its worst partner.
 
     Make it with :meth:`from_estimator` or :meth:`from_impact`.
 
@@ -18,7 +18,7 @@ class GroupImpactDisplay:
     ----------
     impact : GroupImpact
     max_groups : int, default=20
-        The costliest groups to draw.
+        Largest number of groups to draw, the costliest first.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class GroupImpactDisplay:
     bars_ : matplotlib BarContainer
         The cost of every group alone, the costliest on top.
     pair_bars_ : matplotlib BarContainer, or None without pairs
-        The cost together with the partner that makes it largest.
+        The cost of the loss of the group together with the partner for which it is largest.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class GroupImpactDisplay:
 
     @classmethod
     def from_impact(cls, impact: GroupImpact, *, max_groups: int = 20, ax: Any = None) -> Self:
-        """Draw what :func:`~marginout.robustness.group_impact` returned.
+        """Draw the costs that :func:`~marginout.robustness.group_impact` returned.
 
         Parameters
         ----------
@@ -73,7 +73,7 @@ class GroupImpactDisplay:
         ax: Any = None,
         **impact_kw: Any,
     ) -> Self:
-        """Score a fitted model without each group, and draw it.
+        """Score a fitted model without each group, and draw the costs.
 
         Parameters
         ----------

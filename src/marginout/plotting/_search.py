@@ -1,4 +1,4 @@
-"""Searches over C and noise, and the models they pass."""
+"""Draw searches over C and noise, and coefficients along the noise."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from marginout._search.path import Path, path
@@ -18,17 +19,17 @@ Array = NDArray[np.float64]
 
 
 def label(noise: Any) -> str:
-    """A noise as a tick label: a rate is its number."""
+    """Tick label of a noise: a dropout rate as a number, another noise as its repr."""
     if isinstance(noise, Dropout) and np.ndim(noise.rate) == 0:
         return f"{noise.rate:g}"
     return repr(noise) if isinstance(noise, Noise) else f"{noise:g}"
 
 
 class ValidationMapDisplay:
-    """Cross-validated error (or score) over C and noise, as a map with the chosen cell marked.
+    """Map of the cross-validated error (or score) over C and noise, with the chosen cell marked.
 
-    Read it along the ridge of good cells: where it runs towards larger C and heavier noise
-    together, noise does the regularising; where it hugs rate 0, corruption does not help.
+    Look where the good cells lie. If they extend towards larger C and stronger noise together, the noise
+    regularises the model; if they stay near rate 0, corruption does not help.
 
     Parameters
     ----------
@@ -38,12 +39,12 @@ class ValidationMapDisplay:
     noises : list of n_noises floats or noise models
     chosen : tuple (C index, noise index)
     name : str
-        What the values are.
+        Name of the values.
 
     Attributes
     ----------
     ax_, figure_, im_, marker_, colorbar_
-        Axes, figure and artists, once drawn.
+        Axes, figure and artists, after `plot`.
     """
 
     def __init__(
@@ -70,13 +71,13 @@ class ValidationMapDisplay:
         """
         check_is_fitted(estimator, "scores_")
         values, name = estimator.scores_.mean(axis=0), "score"
-        if estimator.scoring in (None, "accuracy") and hasattr(estimator, "classes_"):
+        if estimator.scoring in (None, "accuracy") and is_classifier(estimator):
             values, name = 1 - values, "error"
         i, j = divmod(estimator.best_index_, len(estimator.noises_))
         return cls(values, estimator.Cs_, estimator.noises_, (i, j), name).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, *, annotate: bool = False, cmap: str = "viridis") -> Self:
-        """Draw.
+        """Draw the map.
 
         Parameters
         ----------
@@ -84,7 +85,7 @@ class ValidationMapDisplay:
         annotate : bool, default=False
             Whether to write each cell's value into it.
         cmap : str, default="viridis"
-            The colour map; errors use it reversed, so that good cells are bright.
+            The colour map; it is reversed for errors, so that good cells are bright.
 
         Returns
         -------
@@ -110,7 +111,7 @@ class ValidationMapDisplay:
 
 
 class PathDisplay:
-    """Coefficients along the noise, at one C: what dropout does to the weights.
+    """Coefficients along the noise, at one C: the effect of dropout on the weights.
 
     Parameters
     ----------
@@ -120,7 +121,7 @@ class PathDisplay:
     Attributes
     ----------
     ax_, figure_, lines_
-        Axes, figure and one line per feature, once drawn.
+        Axes, figure and one line per feature, after `plot`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -143,7 +144,7 @@ class PathDisplay:
         Parameters
         ----------
         estimator : DropoutSVC, DropoutSVR or DropoutLogisticRegression
-            Fitted or not; it is left as it is.
+            Fitted or not; it is not changed.
         X : array-like or sparse matrix of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         noises : sequence of floats or noise models, default=(0, 0.1, ..., 0.9, 0.95)
@@ -168,17 +169,17 @@ class PathDisplay:
         top: int = 12,
         feature_names: Sequence[str] | None = None,
     ) -> Self:
-        """Draw.
+        """Draw the coefficients.
 
         Parameters
         ----------
         ax : matplotlib axes, default=None
         C : int, default=-1
-            Which of the path's Cs.
+            Number of the C, among those of the path.
         problem : int, default=0
-            Which of its one-vs-rest problems.
+            Number of the one-vs-rest problem.
         top : int, default=12
-            How many features, those of the largest weight anywhere on the path.
+            Number of features to draw: those of the largest weights on the path.
         feature_names : sequence of str, default=None
             Names for the legend; numbers otherwise.
 

@@ -1,7 +1,7 @@
-"""Reports: one HTML file that needs no network and no script to be complete.
+"""Write reports: one HTML file, complete without a network and without scripts.
 
-`markup` writes elements and escapes what users supply, `charts` draws, `page` puts it all
-together with `style.css` and `script.js`. The script only adds a slider over the deletion rate.
+`markup` writes elements and escapes text, `charts` draws, `page` joins the parts with `style.css` and
+`script.js`. The script only adds a slider over the deletion rate.
 """
 
 from marginout.report.charts import Line, deletion_figure, validation_map

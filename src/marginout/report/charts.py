@@ -1,4 +1,4 @@
-"""Charts as inline SVG and tables, drawn for both colour schemes by the page's style."""
+"""Draw charts as inline SVG and tables; the page's style colours them for light and dark screens."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import numpy as np
 
 from marginout.report.markup import Raw, join, table, tag, values
 
-#: Size of the drawing, and its margins: left, top, right, bottom; room for a phone's larger letters.
+#: Units of the SVG: size of the drawing, and its margins, wide enough for the larger letters of a phone.
 WIDTH, HEIGHT = 720.0, 400.0
 LEFT, TOP, RIGHT, BOTTOM = 76.0, 16.0, 24.0, 66.0
-#: Most rows of the table under a chart.
+#: Largest number of rows of the table under a chart.
 MOST_ROWS = 10
 
 
 @dataclass(frozen=True)
 class Line:
-    """A score over the deletion rate, with a band; `kind` names its look."""
+    """A score over the deletion rate, with a band; `kind` is its style."""
 
     name: str
     mean: Any
@@ -31,7 +31,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Scale:
-    """From rates and scores to places in the drawing."""
+    """Map rates and scores to coordinates of the drawing."""
 
     rates: Any
     low: float
@@ -58,10 +58,10 @@ def plain(value: float) -> str:
 def deletion_figure(
     lines: Sequence[Line], rates: Sequence[float], start: int, *, score: str, what: str, caption: str
 ) -> Raw:
-    """Curves with bands, a legend that gives the values at one rate, and a table of all values.
+    """Draw curves with bands, a legend with the values at one rate, and a table of all values.
 
-    `score` is "accuracy", shown in percent, or another name; `what` is what dies ("pixels"); `start` is
-    the rate, by its number, that is marked before the slider is moved.
+    `score` is "accuracy", shown in percent, or another name. `what` names the features ("pixels"). `start` is
+    the number of the rate that is marked before the slider is moved.
     """
     show = percent if score == "accuracy" else plain
     scale = _scale(lines, rates)
@@ -98,7 +98,7 @@ def deletion_figure(
 
 
 def slider(rates: Sequence[float], start: int, what: str) -> Raw:
-    """The control that moves all marks of a page; the script shows it."""
+    """The control that moves all marks of a page; hidden until the script shows it."""
     shown = [f"{rate:.0%}" for rate in rates]
     label = tag(
         "label",
@@ -123,7 +123,7 @@ def slider(rates: Sequence[float], start: int, what: str) -> Raw:
 def _scale(lines: Sequence[Line], rates: Sequence[float]) -> Scale:
     low = min(float(np.min(line.low)) for line in lines)
     high = max(float(np.max(line.high)) for line in lines)
-    if low < -1:  # a regression gone wild: its tail is not worth the picture
+    if low < -1:  # R² of a regression has no lower bound: the rest of the curve would be flat
         low = -1.0
     step = _step(max(high - low, 1e-3))
     bottom, top = math.floor(low / step) * step, math.ceil(high / step) * step
@@ -131,7 +131,7 @@ def _scale(lines: Sequence[Line], rates: Sequence[float]) -> Scale:
 
 
 def _step(span: float) -> float:
-    """A round distance between ticks, about five of them."""
+    """A round distance between ticks, for about five of them."""
     unit = 10 ** math.floor(math.log10(span / 5))
     return float(next(unit * m for m in (1, 2, 5, 10) if unit * m * 5.5 >= span))
 
@@ -225,10 +225,12 @@ def _value_table(lines: Sequence[Line], shown: Sequence[str], score: str, what: 
 def validation_map(
     Cs: Sequence[float], noises: Sequence[str], means: Any, chosen: tuple[int, int], score: str
 ) -> Raw:
-    """The map of C × noise of a search: the darker, the better; the chosen cell is framed."""
+    """Table of the scores of a search over C and noise: darker is better, the chosen cell is framed."""
     show = percent if score == "accuracy" else plain
     means = np.asarray(means, dtype=float)
-    floor = float(np.nanmedian(means))  # the worse half is blank, so that the better half differs
+    floor = float(
+        np.nanmedian(means)
+    )  # the worse half is blank, so that differences in the better half are seen
     span = (float(np.nanmax(means)) - floor) or 1.0
     rows = []
     for i, C in enumerate(Cs):
@@ -247,7 +249,7 @@ def validation_map(
 
 
 def bars(caption: str, header: Sequence[str], rows: Sequence[tuple[str, float, Sequence[str]]]) -> Raw:
-    """A table whose second column is a signed number, drawn as a bar too."""
+    """Table whose second column is a signed number with a bar."""
     largest = max((abs(value) for _, value, _ in rows), default=1.0) or 1.0
     made = []
     for name, value, rest in rows:

@@ -1,4 +1,4 @@
-"""HTML elements. Whatever is not Raw is text, and is escaped."""
+"""Write HTML elements. Anything that is not Raw is text, and is escaped."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Iterable, Sequence
 
 
 class Raw(str):
-    """Markup that is ready."""
+    """Markup, which is not escaped again."""
 
     __slots__ = ()
 
 
-#: Elements without content, of HTML and of SVG; the slash matters to the latter.
+#: Elements without content, of HTML and of SVG; SVG needs their slash.
 VOID = {"input", "meta", "circle", "line", "polygon", "polyline", "rect"}
 
 
 def text(content: object) -> str:
-    """Escaped, unless it is markup. Control characters, which HTML forbids, become �."""
+    """Escape text, unless it is markup. Control characters, which HTML forbids, become �."""
     if isinstance(content, Raw):
         return content
     clean = "".join(c if c >= " " or c in "\n\t" else "\ufffd" for c in str(content))
@@ -27,7 +27,7 @@ def text(content: object) -> str:
 
 
 def tag(name: str, /, *content: object, **attributes: object) -> Raw:
-    """One element. `class_` is class, `data_at` is data-at; True is a bare attribute, None none.
+    """Write one element. `class_` is class, `data_at` is data-at; True is a bare attribute, None is left out.
 
     >>> tag("p", "1 < 2", class_="note")
     '<p class="note">1 &lt; 2</p>'
@@ -45,19 +45,19 @@ def tag(name: str, /, *content: object, **attributes: object) -> Raw:
 
 
 def join(parts: Iterable[object], between: str = "") -> Raw:
-    """Elements one after the other."""
+    """Join elements."""
     return Raw(between.join(text(part) for part in parts))
 
 
 def values(items: Iterable[object]) -> str:
-    """A list for the script to read from an attribute."""
+    """JSON list that the script reads from an attribute."""
     return json.dumps(list(items), ensure_ascii=False)
 
 
 def table(
     caption: str, header: Sequence[object], rows: Iterable[Sequence[object]], **attributes: object
 ) -> Raw:
-    """A table with a caption whose first column heads its rows; wide ones scroll by themselves."""
+    """Table with a caption; the first column heads the rows, and a wide table scrolls."""
     head = tag("tr", *(tag("th", cell, scope="col") for cell in header))
     body = [
         tag("tr", tag("th", row[0], scope="row"), *(c if _is_cell(c) else tag("td", c) for c in row[1:]))
@@ -74,7 +74,7 @@ def _is_cell(content: object) -> bool:
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> Raw:
-    """Names and values."""
+    """List of names and values."""
     return tag(
         "dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in pairs), class_="facts"
     )

@@ -1,4 +1,4 @@
-"""The page: a first screen that says it all, then sections."""
+"""Write a page: a first screen with the main result, then sections."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from marginout.report.markup import Raw, join, tag, text
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and what is under it."""
+    """A heading and the content under it."""
 
     title: str
     content: Raw
 
 
 def page(title: str, lead: str, first: Raw, sections: Sequence[Section]) -> str:
-    """A whole HTML file: `title` says the result, `lead` what it means, `first` shows it."""
+    """Write an HTML file: `title` states the result, `lead` explains it, `first` shows it."""
     folder = files("marginout.report")
     style = (folder / "style.css").read_text("utf-8")
     script = (folder / "script.js").read_text("utf-8")
