@@ -1,14 +1,13 @@
-r"""What corruption does to features: their means, their variances, their moment generating functions.
+r"""Noise models: means, variances and moment generating functions of corrupted features.
 
 A noise model replaces every entry x of the data by a random x̃. Training needs only
 
 .. math:: E\,\tilde x = s\,x, \qquad \mathrm{Var}\,\tilde x = \kappa\,(s\,x)^p,
 
-with one scale s and one coefficient κ per feature and a power p of 0 (additive noise),
-1 (Poisson) or 2 (multiplicative noise), and which features, if any, are corrupted together
-rather than independently. That, :class:`Moments`, is all that the rest of the library knows
-about a noise model. A **rate** is always the probability that a feature is deleted, never the
-probability that it is kept.
+with one scale s and one coefficient κ per feature, a power p of 0 (additive noise), 1 (Poisson) or
+2 (multiplicative noise), and the groups of features, if any, that are corrupted together. These are
+the :class:`Moments`; the rest of the library uses nothing else of a noise model. A **rate** is always
+the probability that a feature is deleted, never the probability that it is kept.
 """
 
 from marginout.noise._base import Moments, Noise

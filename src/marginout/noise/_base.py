@@ -1,4 +1,4 @@
-"""What every noise model answers: :class:`Noise`, and the :class:`Moments` that training asks for."""
+"""Define the interface of the noise models, :class:`Noise`, and the :class:`Moments` that training needs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Moments(NamedTuple):
     """E x̃ = scale·x (+ a constant, see :meth:`Noise.shift`) and Var x̃ = coefficient·(scale·x)**power,
     one entry per feature.
 
-    Features are corrupted independently, or, where `groups` holds the number of every feature's
-    group (power 2), those of a group by one common factor: with M = X·diag(scale) a score has the
-    variance Σ_g coefficient_g (w_g·m_g)².
+    Features are corrupted independently where `groups` is None. Otherwise `groups` holds the number of
+    every feature's group, the power is 2, and the features of a group have one common factor: with
+    M = X·diag(scale), the variance of a score is Σ_g coefficient_g (w_g·m_g)².
     """
 
     scale: Array
@@ -32,15 +32,15 @@ class Moments(NamedTuple):
 class Noise(ABC):
     """Base class of the noise models.
 
-    A subclass is a frozen dataclass whose fields are the parameters, each a number or
-    one number per feature, and answers the questions below.
+    A subclass is a frozen dataclass. Its fields are the parameters, each a number or one number per
+    feature. It defines the methods below.
     """
 
     #: Whether the model is defined for non-negative data only.
     positive_only = False
     #: Whether the model is defined for features of 0 and 1 only.
     binary_only = False
-    #: Whether log_mgf(t, x) is affine in x: its sums over features are matrix products then.
+    #: Whether log_mgf(t, x) is affine in x; its sums over features are then matrix products.
     affine_mgf = False
 
     def mean(self, X: Any) -> Array:
@@ -59,44 +59,42 @@ class Noise(ABC):
         """log E exp(t·x̃), entry by entry; +inf where the expectation diverges."""
 
     def tilted_mean(self, t: Any, x: Any) -> Array:
-        """The derivative of :meth:`log_mgf` in t: the mean of x̃ once its law is weighted by exp(t·x̃)."""
-        raise NotImplementedError(
-            f"{type(self).__name__} does not say what the derivative of its log-MGF is."
-        )
+        """d/dt :meth:`log_mgf` = E x̃·exp(t·x̃) / E exp(t·x̃), the mean of x̃ weighted by exp(t·x̃)."""
+        raise NotImplementedError(f"{type(self).__name__} does not define the derivative of its log-MGF.")
 
     def survivors(self, n_features: int) -> tuple[Array, Array]:
-        """Deletion rate and survivors' factor of every feature, for noises that delete."""
+        """Rate and factor of the survivors of every feature, for noises that delete features."""
         raise ValueError(
             f"noise={self!r} has no log-MGF that MCFClassifier's logistic and exponential losses can use: "
             "choose loss='quadratic', or another noise."
         )
 
     def shift(self, n_features: int) -> Array:
-        """The part of E x̃ that does not depend on x, one number per feature."""
+        """E x̃ at x = 0, one number per feature."""
         return np.zeros(n_features)
 
     def bind(self, names: Iterable[Any] | None) -> Noise:
-        """This noise for features of these names: itself, unless its parameters speak of names."""
+        """Replace names in the parameters by numbers of features; the noise itself where there are none."""
         return self
 
     def shares(self, n_features: int) -> Array:
-        """What part of an example dies with each feature: all of them sum to 1, or are 0.
+        """The share of an example that is lost with each feature; the shares sum to 1, or are all 0.
 
-        Where a share s of an example is missing, its survivors are multiplied by 1/(1 − s), so that scores
-        keep their size: what unbiased noise trains for. Features that never die under the noise
-        have no share, unless none ever does. All shares are 0 where survivors keep their values.
+        Where a share s of an example is missing, its survivors are multiplied by 1/(1 − s): scores keep
+        their size, as under the unbiased noise of the training. Features that never die under the noise have
+        no share, unless no feature ever dies. All shares are 0 where survivors keep their values.
         """
         shares = self._shares(n_features)
         return np.asarray(shares / (shares.sum() or 1.0))
 
     def _shares(self, n_features: int) -> Array:
-        """Shares up to a factor."""
+        """Shares, up to a common factor."""
         return np.ones(n_features)
 
     def corrupt(self, X: Any, rng: Any = None) -> Any:
-        """A corrupted copy of X; `rng` is a NumPy generator, a seed or None.
+        """Draw a corrupted copy of X; `rng` is a NumPy generator, a seed or None.
 
-        Sparse data stay sparse (as CSR) unless the noise is additive, which leaves no zero.
+        Sparse data stay sparse (as CSR), unless the noise is additive: then no entry stays zero.
         """
         generator = np.random.default_rng(rng)
         if not sp.issparse(X):
@@ -115,16 +113,16 @@ class Noise(ABC):
         return X
 
     def _corrupted(self, X: Any, rng: np.random.Generator) -> Any:
-        """The entries of a dense array, or the stored ones of CSR, corrupted."""
+        """Corrupt the entries of a dense array, or the stored entries of CSR."""
         return self._sample(X.data, X.indices, rng) if sp.issparse(X) else self._sample(X, slice(None), rng)
 
     def _sample(self, x: Any, columns: Any, rng: np.random.Generator) -> Any:
-        """Corrupted entries x, whose last axis stands for the given columns."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how to draw from it.")
+        """Corrupt entries x, whose last axis belongs to the given columns."""
+        raise NotImplementedError(f"{type(self).__name__} does not define how to draw from it.")
 
     @abstractmethod
     def _form(self) -> tuple[Any, Any, int]:
-        """Scale, coefficient and power, before they are spread over the features."""
+        """Scale, coefficient and power, each one number or one per feature."""
 
     def moments(self, n_features: int) -> Moments:
         """The :class:`Moments` of this noise on data with `n_features` features."""
@@ -155,7 +153,7 @@ class Noise(ABC):
 
 
 def set_parameter(noise: Noise, name: str, high: float, wanted: str, each: str = "feature") -> None:
-    """Replace a field by a float or a read-only vector inside [0, high), or explain."""
+    """Replace a field by a float or a read-only vector in [0, high), or raise an error."""
     value = getattr(noise, name)
     try:
         given = np.asarray(value)
@@ -173,5 +171,5 @@ def set_parameter(noise: Noise, name: str, high: float, wanted: str, each: str =
 
 
 def at(parameter: Any, columns: Any) -> Any:
-    """A parameter at some columns: itself when it is one number."""
+    """The values of a parameter at some columns; the parameter itself if it is one number."""
     return parameter if np.ndim(parameter) == 0 else parameter[columns]

@@ -1,4 +1,4 @@
-"""Noise that corrupts every feature by itself: deletion, additive noise, counts, bits."""
+"""Noise that corrupts every feature independently: deletion, additive noise, counts, bits."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from scipy.special import expit, logit
 
 from marginout.noise._base import Array, Noise, at, set_parameter
 
-#: Entries of the block of rows that :class:`BitSwap` draws flips for at a time.
+#: Entries of the block of rows for which :class:`BitSwap` draws flips at a time.
 FLIP_BLOCK = 4_000_000
 
 
 def _binary_tilt(probability: Any, t: Any) -> Array:
-    """p·eᵗ/(1 − p + p·eᵗ): how likely the event stays after tilting; exact at p = 0 and 1."""
+    """p·eᵗ/(1 − p + p·eᵗ), the probability of the event weighted by eᵗ; exact at p = 0 and 1."""
     with np.errstate(divide="ignore"):
         return np.asarray(expit(t + logit(probability)))
 
@@ -76,8 +76,8 @@ class Deletion(Noise):
 
     .. math:: E\,\tilde x = (1-q)\,x, \qquad \mathrm{Var}\,\tilde x = q(1-q)\,x^2.
 
-    It trains for data whose features are missing at prediction time and are left at zero:
-    the offset then meets the shrunken scores that it will meet in use.
+    It trains for data whose features are missing at prediction time and are left at zero: the offset is
+    then trained with the smaller scores that it will meet in use.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ class BitSwap(Noise):
     Parameters
     ----------
     rate : float or array of shape (n_features,), in [0, 1)
-        Probability that a feature is flipped. At 1/2 nothing is left of it.
+        Probability that a feature is flipped. At 1/2 the feature holds no information.
     """
 
     rate: Any = 0.1
@@ -240,7 +240,7 @@ class BitSwap(Noise):
         return np.asarray(np.ones(n_features) * self.rate)
 
     def corrupt(self, X: Any, rng: Any = None) -> Any:
-        """A corrupted copy of X; `rng` is a NumPy generator, a seed or None. Sparse data stay sparse."""
+        """Draw a corrupted copy of X; `rng` is a NumPy generator, a seed or None. Sparse data stay sparse."""
         if not sp.issparse(X):
             return super().corrupt(X, rng)
         generator = np.random.default_rng(rng)
@@ -278,7 +278,7 @@ class BitSwap(Noise):
 
 
 def resolve(noise: Any) -> Noise:
-    """The noise model meant by an estimator's `noise`: itself, or Dropout of a rate."""
+    """The noise model of an estimator's parameter `noise`: itself, or Dropout of a rate."""
     if isinstance(noise, Noise):
         return noise
     if isinstance(noise, Real) and not isinstance(noise, bool) and 0 <= float(noise) < 1:

@@ -1,4 +1,4 @@
-"""Noise that takes whole groups of features at once: a sensor's columns, a field's one-hot codes."""
+"""Noise that deletes whole groups of features: the columns of a sensor, the one-hot codes of a field."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from marginout.noise.grouping import count_groups, freeze_groups, resolve_groups
 
 @dataclass(frozen=True, eq=False)
 class GroupNoise(Noise):
-    """What the noises share that delete the features of a group together, groups independently."""
+    """Base of the noises that delete the features of a group together, and groups independently."""
 
     groups: Any
     rate: Any = 0.5
 
-    #: What happens to a feature, looked at alone.
+    #: The noise of a single feature.
     single: ClassVar[type[Dropout] | type[Deletion]]
 
     def __post_init__(self) -> None:
@@ -46,11 +46,11 @@ class GroupNoise(Noise):
         known: NDArray[np.intp] | None = vars(self).get("_numbers")
         if known is None or len(known) != n_features:
             known = resolve_groups(self.groups, n_features).numbers
-            object.__setattr__(self, "_numbers", known)  # labels take longer to sort out than a pass over X
+            object.__setattr__(self, "_numbers", known)  # labels take longer to resolve than a pass over X
         return known
 
     def marginal(self, n_features: int) -> Dropout | Deletion:
-        """What happens to every feature, looked at alone."""
+        """The noise of every single feature."""
         return self.single(self._spread(self.rate, n_features))
 
     def moments(self, n_features: int) -> Moments:
@@ -71,7 +71,7 @@ class GroupNoise(Noise):
         return self.marginal(n_features).survivors(n_features)
 
     def _shares(self, n_features: int) -> Array:
-        # Every group counts the same, and within it every feature.
+        # Every group has the same share, and within it every feature.
         numbers = self.numbers(n_features)
         return np.asarray(self.marginal(n_features)._shares(n_features) / np.bincount(numbers)[numbers])
 
@@ -87,7 +87,7 @@ class GroupNoise(Noise):
         return self.single(self.rate)._form()
 
     def _spread(self, values: Any, n_features: int) -> Array:
-        """One value for all groups, or one for each, as one for every feature."""
+        """Spread one value for all groups, or one per group, over the features."""
         numbers = self.numbers(n_features)
         return np.asarray((np.ones(numbers.max() + 1) * values)[numbers])
 
@@ -112,9 +112,9 @@ class GroupDropout(GroupNoise):
     ----------
     groups : array-like of shape (n_features,), list of lists of features, or dict of lists of features
         The label of every feature's group; or the features of every group, each of them a
-        number, a name, or the beginning of several names. Names are those of the data frame
-        that a model is fitted to; see :func:`feature_groups` for other sources of names. Every
-        feature is in exactly one group, perhaps alone.
+        number, a name, or the beginning of several names. Names are those of the data frame to which
+        a model is fitted; see :func:`feature_groups` for other sources of names. Every feature is in
+        exactly one group; a group may have a single feature.
     rate : float or array of shape (n_groups,), in [0, 1)
         Probability that a group is deleted, in the order of the list or dict, or of the sorted
         labels. 0 protects a group.
@@ -148,12 +148,12 @@ class GroupDeletion(GroupNoise):
 
 
 def feature_groups(names: Any, groups: Any) -> NDArray[Any]:
-    """The label of every feature's group, from lists of names or of their beginnings.
+    """Find the label of every feature's group, from lists of names or beginnings of names.
 
     Parameters
     ----------
     names : array-like of str, data frame, or fitted transformer with `get_feature_names_out`
-        For instance a ColumnTransformer, whose output the model will see without names.
+        For instance a ColumnTransformer, whose output reaches the model without names.
     groups : list of lists of features, or dict of lists of features
         As in :class:`GroupDropout`.
 

@@ -1,4 +1,4 @@
-"""Noise that is read off production data: how often do features go missing?"""
+"""Estimate the noise of production data: the rates at which features are missing."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from marginout.noise._features import Dropout
 from marginout.noise._groups import GroupDropout
 from marginout.noise.grouping import resolve_groups
 
-#: Rows, missing as often as the average feature is, that every rate is drawn to.
+#: Rows that are added to the sample, missing as often as the average feature is: they smooth every rate.
 PRIOR = 2.0
 
 
 def from_missing(X: Any, groups: Any = None) -> Noise:
-    r"""The noise of a sample: rates at which features, or groups of them, are missing in it.
+    r"""Estimate the rates at which features, or groups of them, are missing in a sample.
 
     .. math:: q_g = \frac{k_g + 2\,\bar q}{n + 2}, \qquad \bar q = \frac{\sum_g k_g + 1/2}{nG + 1},
 
-    where group g is missing in k_g of n rows: every rate is drawn to the mean rate q̄ of all G groups
-    as if two more rows had shown it, and the mean rate to 1/2 as if one more entry had. What was never
-    missing in a small sample may yet be, and a rate of 0 would protect it for good.
+    where group g is missing in k_g of n rows. Every rate is moved to the mean rate q̄ of all G groups as if
+    two more rows had shown it, and the mean rate to 1/2 as if one more entry had. A feature that was never
+    missing in a small sample may be missing later, and a rate of 0 would protect it permanently.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def from_missing(X: Any, groups: Any = None) -> Noise:
 
 
 def _missing_counts(X: Any) -> tuple[int, Array]:
-    """The number of rows, and in how many of them each feature is missing."""
+    """The number of rows, and the number of rows in which each feature is missing."""
     X = tidy(X)
     dead: Any
     if sp.issparse(X):
