@@ -141,7 +141,7 @@ def svmlight_rows(
         if not newline:
             rest += chunk
             if len(rest) > LONGEST:
-                raise FormatError(f"line {line} is longer than {LONGEST} bytes: this is no svmlight file")
+                raise FormatError(f"line {line} is longer than {LONGEST} bytes: this is not an svmlight file")
             continue
         text, rest = rest + head + newline, tail
         yield _parse(text, line, largest, finite)
@@ -177,8 +177,8 @@ def _parse(text: bytes, line: int, largest: int, finite: bool) -> Rows:
         raise _culprit(text, line, finite)
     if len(indices) and indices.max() > largest:
         raise FormatError(
-            f"near line {line}: the index {indices.max():.0f} is larger than {largest}: number the "
-            "features anew, or hash them"
+            f"near line {line}: the index {indices.max():.0f} is larger than {largest}: renumber "
+            "the features, or hash them"
         )
     lengths = np.diff(np.append(np.flatnonzero(first), len(starts))) - 1
     return Rows(labels, lengths, indices.astype(np.int32), values)
@@ -208,8 +208,8 @@ def _culprit(text: bytes, line: int, finite: bool) -> FormatError:
             if not fine:
                 shown = token[:40].decode("utf-8", "replace")
                 wanted = "index:value, both finite numbers" if place else "a number, the label"
-                return FormatError(f"line {number}: {shown!r} is not {wanted}: this is no svmlight")
-    return FormatError(f"near line {line}: this is no svmlight")
+                return FormatError(f"line {number}: {shown!r} is not {wanted}: this is not svmlight")
+    return FormatError(f"near line {line}: this is not svmlight")
 
 
 class _Growing:

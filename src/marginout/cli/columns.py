@@ -345,7 +345,7 @@ def check_folds(y: NDArray[Any], task: str, folds: int) -> None:
     most = int(np.unique(y, return_counts=True)[1].max()) if task == "classification" else len(y)
     if most < folds:
         what = "the largest class has" if task == "classification" else "there are"
-        raise DataError(f"--folds {folds} is too many, for {what} {most} rows: lower --folds")
+        raise DataError(f"--folds {folds} is too many, because {what} {most} rows: lower --folds")
 
 
 def largest_share(y: NDArray[Any]) -> float:

@@ -176,7 +176,7 @@ def _parse(content: bytes, path: str) -> tuple[dict[str, Any], Any]:
         raise
     except KeyError as error:
         raise ModelError(
-            f"{path}: no model of marginout fit, though a zip file: fit it with marginout"
+            f"{path}: a zip file, but no model of marginout: make one with marginout fit"
         ) from error
     except Exception as error:  # zipfile raises many kinds on junk
         raise ModelError(

@@ -67,7 +67,7 @@ def parse_noise(text: str | None, cv: bool, groups: Any = None) -> list[Any]:
         raise UsageError(f"--noise {text!r}: {error} (as in --noise deletion:0.5)") from error
     if not cv and len(found) > 1:
         raise UsageError(
-            f"--noise {text!r} is several noises: add --cv to choose among them, or name one value"
+            f"--noise {text!r} names several noises: add --cv to choose among them, or name one value"
         )
     if groups is not None and kind in GROUPED:
         return [GROUPED[kind](groups, noise.rate) for noise in found]
@@ -89,13 +89,13 @@ def check_model(arguments: Namespace) -> None:
     name, cv = arguments.model, arguments.cv
     parse_noise(arguments.noise, cv)
     if cv and ("classification", True) not in FACTORIES[name]:
-        raise UsageError(f"--cv does not go with --model {name}: leave it out, or choose svm or logistic")
+        raise UsageError(f"--cv cannot be used with --model {name}: leave it out, or choose svm or logistic")
     if name == "mcf" and arguments.expectation != "bound":
         raise UsageError(
-            "--expectation does not go with --model mcf, whose expectations are exact: leave it out"
+            "--expectation cannot be used with --model mcf, whose expectations are exact: leave it out"
         )
     if not cv and arguments.C is not None and len(arguments.C) > 1:
-        raise UsageError("--C is several values: add --cv to choose among them, or name one")
+        raise UsageError("--C names several values: add --cv to choose among them, or name one")
 
 
 def make_model(arguments: Namespace, task: str) -> Any:
@@ -103,7 +103,7 @@ def make_model(arguments: Namespace, task: str) -> Any:
     name, cv = arguments.model, arguments.cv
     factories = FACTORIES[name]
     if (task, cv) not in factories:
-        raise UsageError(f"--model {name} does not do {task}: choose --model svm, or set --task")
+        raise UsageError(f"--model {name} is not for {task}: choose --model svm, or set --task")
     options: dict[str, Any] = _noise_options(arguments)
     if name != "mcf":
         options["expectation"] = arguments.expectation

@@ -19,7 +19,7 @@ from marginout.cli.errors import OutputError, UsageError
 def check_report(path: str, as_json: bool, *inputs: str | None) -> None:
     """As `check_writable`, for a report, which cannot share standard output with JSON."""
     if path == "-" and as_json:
-        raise UsageError("--json and a report on standard output do not go together: name a file with --out")
+        raise UsageError("--json and the report cannot both go to standard output: name a file with --out")
     check_writable(path, *inputs)
 
 
@@ -29,7 +29,7 @@ def check_writable(path: str, *inputs: str | None) -> None:
         return
     for given in inputs:
         if given and given != "-" and os.path.realpath(given) == os.path.realpath(path):
-            raise OutputError(f"cannot write {path!r}: it is read as well: name another file")
+            raise OutputError(f"cannot write {path!r}: it is also an input: name another file")
     folder = Path(os.path.realpath(path)).parent
     if not folder.is_dir():
         raise OutputError(
@@ -115,7 +115,7 @@ def _plain(value: Any) -> Any:
 
 
 def listed(names: Iterable[str], most: int = 12) -> str:
-    """Names with commas between them: at most so many, then the number of all."""
+    """Names with commas between them: the first `most`, then the number of all."""
     names = list(names)
     return ", ".join(names[:most]) + (f" … ({len(names)})" if len(names) > most else "")
 

@@ -48,7 +48,7 @@ def training_data(arguments: Namespace, progress: Progress, rows: int = 0) -> Tr
     if isinstance(found, data.Table):
         if arguments.scale:
             raise UsageError(
-                "--scale is for svmlight and npz, for numbers in tables are scaled anyway: leave it out"
+                "--scale is for svmlight and npz; numbers in tables are always scaled: leave it out"
             )
         found = _with_targets(found, arguments.target, arguments, progress)
         columns = plan(found.frame, arguments, progress)
@@ -149,8 +149,8 @@ def _features(model: Model, found: Any, arguments: Namespace, progress: Progress
     rows, names = convert.unseen(model.pipeline, model.columns, found.frame)
     if rows:
         progress.note(
-            f"{rows} of {len(found.frame)} rows have categories that the model has not been trained on, and "
-            f"that count for nothing: {listed(names)}"
+            f"{rows} of {len(found.frame)} rows have categories that the model has not been trained on; they "
+            f"are ignored: {listed(names)}"
         )
     return found.frame
 

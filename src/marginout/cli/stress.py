@@ -64,7 +64,7 @@ def run(arguments: Namespace) -> None:
     model = modelfile.load(arguments.model)
     X, y = model_data(model, arguments, progress, rows=arguments.rows)
     if len(y) < 2:
-        raise DataError(f"{arguments.data}: one row is too few to see a model degrade")
+        raise DataError(f"{arguments.data}: one row is too few to measure how a model degrades: give more")
     Z = _prepared(model, X)
     groups = category_groups(model.pipeline, model.columns)
     progress.step("deleting features")

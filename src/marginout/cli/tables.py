@@ -59,7 +59,7 @@ def _delimiter(stream: Any, encoding: str, given: str | None, usual: str) -> str
         return first
     if given is not None:
         raise DataError(
-            f"its first rows have {counts[best]} fields with {best!r} between, not with {given!r}: "
+            f"its first rows have {counts[best]} fields with the delimiter {best!r}, not with {given!r}: "
             f"use --delimiter {best!r}"
         )
     return best
