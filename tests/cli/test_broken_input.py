@@ -241,6 +241,14 @@ ARCHIVES = {
         "shape": (2, 10**9),
         "y": np.arange(2),
     },
+    "columns for rows": {
+        "data": np.ones(2),
+        "indices": np.array([0, 1]),
+        "indptr": np.array([0, 1, 2]),
+        "shape": (2, 2),
+        "format": np.array(b"csc"),
+        "y": np.arange(2),
+    },
     "pickled": {"X": np.array([[{}, {}]], dtype=object), "y": np.arange(1)},
 }
 
