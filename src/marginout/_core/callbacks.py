@@ -10,10 +10,7 @@ from typing import Any
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
-
-    FRAMES = 2  # between a user's call of `fit` and its body, for warnings to point at
 except ImportError:  # scikit-learn < 1.9
-    FRAMES = 1
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """An estimator that callbacks do not know."""
@@ -22,7 +19,7 @@ except ImportError:  # scikit-learn < 1.9
         return method
 
 
-__all__ = ["FRAMES", "CallbackSupportMixin", "FitTask", "heard", "with_callbacks"]
+__all__ = ["CallbackSupportMixin", "FitTask", "heard", "with_callbacks"]
 
 #: Told the name of what a fit is made of, "cell" or "iteration", and the share of it that is done.
 Listener = Callable[[str, float], None]

@@ -20,8 +20,8 @@ Array = NDArray[np.float64]
 
 #: Largest magnitude of a feature or target: its square, summed, must stay a number.
 LARGEST = 1e100
-#: Modules whose lines no warning points at.
-OURS = "marginout", "sklearn", "joblib"
+#: Packages, with a dot, whose lines no warning points at.
+INSIDE = "marginout.", "sklearn.", "joblib."
 #: Largest sum of example weights.
 HEAVIEST = 1e250
 
@@ -96,7 +96,7 @@ def check_solution(C: Any, noise: Any, **values: Any) -> None:
 def warn_user(message: str, category: type[Warning]) -> None:
     """Warn at the line of the first caller outside of this library and of scikit-learn."""
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(OURS):
+    while frame.f_back is not None and f"{frame.f_globals.get('__name__')}.".startswith(INSIDE):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
 
