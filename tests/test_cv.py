@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning, FitFailedWarning, NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import (
@@ -35,6 +35,8 @@ from marginout import (
     DropoutSVR,
     DropoutSVRCV,
     GridEdgeWarning,
+    _walk,
+    path,
 )
 from marginout._core.design import make_design
 from marginout.noise import Deletion, Dropout, Gaussian, Poisson
@@ -483,3 +485,67 @@ def test_plain_searches_work_around_every_estimator(estimator, tool):
     assert found[0].best_params_ == found[1].best_params_
     assert_array_equal(found[0].predict(X), found[1].predict(X))
     assert clone(found[0].best_estimator_).get_params()["noise"] == found[0].best_params_["noise"]
+
+
+# --------------------------------------------------------------------------- cells without a solution
+
+#: Weights of 1e198, whose squares overflow: with noise there is a variance of the score, and it is infinite.
+BROKEN = {"Cs": [1.0, 10.0], "noises": [0.0, 0.3], "cv": 3}
+
+
+def overflowing():
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    return 1e-99 * X, 1e99 * X[:, 0]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("scoring", [None, "r2"])
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_a_cell_without_a_finite_solution_scores_nan(scoring, n_jobs):
+    """As with error_score=nan of GridSearchCV: the other cells are what they are without it."""
+    X, y = overflowing()
+    search = DropoutSVRCV(**BROKEN, scoring=scoring, n_jobs=n_jobs)
+    with pytest.warns(
+        FitFailedWarning, match=r"6 of 12 fits.*NaN: C=1 with noise=0\.3, C=10 with noise=0\.3\."
+    ):
+        search.fit(X, y)
+    assert np.isnan(search.scores_[:, :, 1]).all()
+    assert_array_equal(search.cv_results_["rank_test_score"][[1, 3]], 3)
+    plain = DropoutSVRCV(**{**BROKEN, "noises": [0.0]}, scoring=scoring).fit(X, y)
+    assert_array_equal(search.scores_[:, :, 0], plain.scores_[:, :, 0])
+    assert (search.C_, search.noise_) == (plain.C_, 0.0)
+    assert_array_equal(search.coef_, plain.coef_)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_search_without_any_finite_solution_is_refused():
+    X, y = overflowing()
+    with pytest.raises(ValueError, match=r"no finite solution.*noise=Dropout\(rate=0\.3\)"):
+        DropoutSVRCV(**{**BROKEN, "noises": [0.3]}).fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_path_has_no_holes():
+    with pytest.raises(ValueError, match=r"no finite solution.*noise=Dropout\(rate=0\.3\)"):
+        path(DropoutSVR(), *overflowing(), Cs=[1.0, 10.0], noises=[0.0, 0.3])
+
+
+@pytest.mark.parametrize("noises", [[0.3], [0.0]], ids=str)
+def test_a_larger_C_starts_anew_after_a_cell_without_a_solution(noises, monkeypatch):
+    X, y = data(DropoutSVCCV)
+    search = DropoutSVCCV([0.01, 0.1, 1.0], noises, cv=2)
+    whole = clone(search).fit(X, y).scores_
+    solve = _walk._Solver.__call__
+
+    def breaking(self, objective, W, b):
+        assert np.isfinite(W).all()
+        result = solve(self, objective, W, b)
+        if np.isclose(objective.weights.max(), 0.1):
+            result.W[0, 0] = np.nan
+        return result
+
+    monkeypatch.setattr(_walk._Solver, "__call__", breaking)
+    with pytest.warns(FitFailedWarning, match="C=0.1 with"):
+        search.fit(X, y)
+    assert np.isnan(search.scores_[:, 1]).any()
+    assert_allclose(search.scores_[:, [0, 2]], whole[:, [0, 2]], atol=0.02)

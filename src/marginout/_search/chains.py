@@ -61,6 +61,8 @@ class Part(NamedTuple):
     converged: bool
     n_iter: int
     seconds: float
+    #: Why there is none: W and b are zero then.
+    error: ValueError | None
 
 
 class Chain(NamedTuple):
@@ -176,8 +178,7 @@ def _steps(
         result = solve(objective, *start)
         if stop.is_set():
             return
-        start = _ahead(Cs, i, (W, b), (result.W, result.b))
-        W, b = result.W, result.b
+        before, (W, b) = (W, b), (result.W, result.b)
         seconds = (time.perf_counter() - begin) / len(chain.pairs)
         parts = []
         clean = b.copy()  # for examples without noise
@@ -185,7 +186,12 @@ def _steps(
             own = slice(low, high)
             if shifts[j].any():
                 clean[own] -= shifts[j] @ W[:, own]
-            check_solution(float(C), models[j], coef=W[:, own], intercept=clean[own])
+            error = None
+            try:
+                check_solution(float(C), models[j], coef=W[:, own], intercept=clean[own])
+            except ValueError as failure:  # the next C starts from zero
+                error = failure
+                before[0][:, own] = before[1][own] = W[:, own] = b[own] = clean[own] = 0.0
             done = bool(result.converged[own].all())
             part = Part(
                 i,
@@ -198,8 +204,10 @@ def _steps(
                 done,
                 result.n_iter,
                 seconds,
+                error,
             )
             parts.append(part)
+        start = _ahead(Cs, i, before, (W, b))
         yield parts, (W, clean)
 
 
@@ -241,6 +249,7 @@ class _Solver:
             return newton.solve(objective, W, b, max_iter=self._problem.max_iter, **self._options)
         sweeps = max(SWEEPS, SWEPT // each) if small else self._problem.max_iter
         result = dual.solve(objective, W, b, max_iter=sweeps, beta=beta, **self._options)
+        beta[:, ~np.isfinite(result.W).all(axis=0)] = 0.0
         self._before = weights, beta
         if small:  # features of very different size, or far from zero, where it is late: at a larger C too
             self._late = not result.converged.all()

@@ -113,6 +113,8 @@ def path(
 
     def keep(parts: list[Part], _: tuple[Array, Array]) -> None:
         for part in parts:
+            if part.error is not None:
+                raise part.error
             cell = part.C, part.noise
             coefs[cell], intercepts[cell] = part.W.T, problem.targets.intercept(part.b)
             objectives[cell], gaps[cell] = part.value.sum(), part.gap.sum()

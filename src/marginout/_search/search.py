@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, Self
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 from sklearn.base import is_classifier
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.metrics import check_scoring, r2_score
 from sklearn.model_selection import check_cv
 from sklearn.utils.multiclass import check_classification_targets
@@ -34,6 +34,8 @@ Rows = NDArray[np.intp]
 #: that nothing is won. On Amazon's reviews a cell's mean score differs by 0.05 to 0.07 points from that of
 #: a fit at `tol` (`benchmarks/results/search_summary.csv`).
 LOOSE, FEW = 2.0, 100_000
+#: Cells that a warning names.
+NAMED = 5
 #: What the refit leaves on the estimator.
 REFITTED = *FITTED, "n_iter_"
 
@@ -44,12 +46,16 @@ class GridEdgeWarning(UserWarning):
 
 @dataclass
 class Outcome:
-    """Scores and seconds of all fits of a search, and which did not converge, (n_folds, n_Cs, n_noises)."""
+    """Scores and seconds of all fits of a search, and which did not converge, (n_folds, n_Cs, n_noises).
+
+    `failures` says, by (fold, C, noise), why a fit has no solution; its score is NaN.
+    """
 
     scores: Array
     fit_time: Array
     score_time: Array
     late: NDArray[np.bool_]
+    failures: dict[tuple[int, int, int], ValueError] = field(default_factory=dict)
 
 
 class Search(DropoutLinearModel):
@@ -131,6 +137,8 @@ class Search(DropoutLinearModel):
         """Sets: scores_, cv_results_, Cs_, noises_, and the chosen cell."""
         means = outcome.scores.mean(axis=0)
         if np.isnan(means).all():
+            if outcome.failures:
+                raise next(iter(outcome.failures.values()))
             raise ValueError(f"scoring={self.scoring!r} is NaN in every cell: there is nothing to choose by.")
         i, j = np.unravel_index(np.nanargmax(means), means.shape)
         self._best = int(i), int(j)
@@ -147,7 +155,8 @@ class Search(DropoutLinearModel):
         self.best_params_ = dict(self.cv_results_["params"][self.best_index_])
 
     def _warn(self, outcome: Outcome, strengths: Array) -> None:
-        """Say where the grid was too small, or fits were cut short, and what helps."""
+        """Say where the grid was too small, or fits were cut short or failed, and what helps."""
+        _warn_of_failures(outcome, self.Cs_, self.noises_)
         if outcome.late.any():
             warn_user(
                 f"{outcome.late.sum()} of {outcome.late.size} fits of the search stopped at "
@@ -230,7 +239,9 @@ def _search(
             for part, value in zip(parts, values, strict=True):
                 cell = part.training, part.C, part.noise
                 scores[cell], fit_time[cell], score_time[cell] = value, part.seconds, each
-                outcome.late[cell] = not part.converged
+                if part.error is not None:
+                    outcome.failures[cell] = part.error
+                outcome.late[cell] = not part.converged and part.error is None
                 task.iteration(None, "cell")
                 task.cell()
                 if verbose:
@@ -239,6 +250,21 @@ def _search(
 
     walk(problem, Cs, models, visit, n_jobs)
     return outcome
+
+
+def _warn_of_failures(outcome: Outcome, Cs: Array, noises: list[Any]) -> None:
+    """Name the cells that have no solution."""
+    cells = sorted({(i, j) for _, i, j in outcome.failures})
+    if not cells:
+        return
+    named = [f"C={Cs[i]:.3g} with noise={noises[j]!r}" for i, j in cells[:NAMED]]
+    more = [f"and {len(cells) - NAMED} more"] if len(cells) > NAMED else []
+    warn(
+        f"{len(outcome.failures)} of {outcome.scores.size} fits of the search have no finite solution in "
+        f"double precision; their score is NaN: {', '.join(named + more)}. Scale the features (and targets), "
+        "or leave these cells out.",
+        FitFailedWarning,
+    )
 
 
 def _cv_results(outcome: Outcome, Cs: Array, noises: list[Any]) -> dict[str, Any]:
@@ -289,7 +315,7 @@ class Scorer:
 
     def __call__(self, parts: list[Part], W: Array, b: Array) -> list[float]:
         if self._scorer is not None:
-            return [self._custom(part) for part in parts]
+            return [float("nan") if part.error else self._custom(part) for part in parts]
         # The noises of a batch are of one kind, and agree on what is missing.
         X = self._problem.deleted(self._models[parts[0].noise])
         scores = linear_scores(X, W) + self._problem.targets.intercept(b)
@@ -303,7 +329,7 @@ class Scorer:
         """Accuracy, or R² of a regression: what the estimator's `score` gives."""
         test = self._tests[part.training]
         weights = self._weights[test] if self._weights is not None else None
-        if weights is not None and not weights.any():
+        if part.error is not None or (weights is not None and not weights.any()):
             return float("nan")
         y = self._y[test]
         if self._classes is None:
