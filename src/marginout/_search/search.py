@@ -259,7 +259,7 @@ def _warn_of_failures(outcome: Outcome, Cs: Array, noises: list[Any]) -> None:
         return
     named = [f"C={Cs[i]:.3g} with noise={noises[j]!r}" for i, j in cells[:NAMED]]
     more = [f"and {len(cells) - NAMED} more"] if len(cells) > NAMED else []
-    warn(
+    warn_user(
         f"{len(outcome.failures)} of {outcome.scores.size} fits of the search have no finite solution in "
         f"double precision; their score is NaN: {', '.join(named + more)}. Scale the features (and targets), "
         "or leave these cells out.",
