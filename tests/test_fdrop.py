@@ -172,3 +172,15 @@ def test_a_large_C_warns_with_the_gap_and_more_sweeps_are_the_cure():
     assert best.n_iter_ < 100_000
     assert best.optimality_gap_ <= 1e-4 * best.objective_
     assert early - gap <= best.objective_ <= early
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("n_deletions", [0, 3])
+def test_a_fit_without_a_finite_solution_speaks_of_parameters_that_there_are(n_deletions):
+    X = 1e70 * np.random.default_rng(0).normal(size=(40, 5))
+    model = FeatureDeletionSVC(1e100, n_deletions=n_deletions, fit_intercept=False, max_iter=200)
+    with pytest.raises(ValueError, match="no finite solution") as caught:
+        model.fit(X, X[:, 0] > 0)
+    assert f"for C=1e+100 and n_deletions={n_deletions}. Scale" in str(caught.value)
+    assert str(caught.value).endswith("or lower C or n_deletions.")
+    assert "noise" not in str(caught.value)

@@ -221,7 +221,7 @@ def minimize(
         "optimality_gap_": float(np.minimum(result.gap, result.value).sum()),  # F is never negative
         "objective_history_": np.array(result.history),
     }
-    check_solution(model.C, plan.noise, **{name: fitted[name] for name in FITTED})
+    check_solution(model._sizes(), **{name: fitted[name] for name in FITTED})
     model.__dict__.pop("_stream", None)  # of `partial_fit`: this is another model
     model.__dict__.update(fitted, _fitted_noise=plan.noise, n_iter_=result.n_iter)
     task.end(lambda: attributes(result.W, result.b))

@@ -82,14 +82,18 @@ def check_features(X: Any, noise: Noise) -> Any:
     return X
 
 
-def check_solution(C: Any, noise: Any, **values: Any) -> None:
-    """Refuse a solution in which something is not finite: nothing of it may be kept."""
+def check_solution(parameters: dict[str, Any], **values: Any) -> None:
+    """Refuse a solution in which something is not finite: nothing of it may be kept.
+
+    `parameters` are those of the fit that may be to blame: lower values help.
+    """
     for name, value in values.items():
         if not np.isfinite(value).all():
+            given = " and ".join(f"{parameter}={size!r}" for parameter, size in parameters.items())
             raise ValueError(
-                f"The fit has no finite solution in double precision: {name} is NaN or infinite, for C={C!r} "
-                f"and noise={noise!r}. Scale the features (and targets), for instance with "
-                "sklearn.preprocessing.MaxAbsScaler, lower C, or lower the noise."
+                f"The fit has no finite solution in double precision: {name} is NaN or infinite, for {given}"
+                ". Scale the features (and targets), for instance with sklearn.preprocessing.MaxAbsScaler, "
+                f"or lower {' or '.join(parameters)}."
             )
 
 

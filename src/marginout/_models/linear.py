@@ -152,6 +152,10 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         """Whether scores, (n, K), stand for several classes."""
         return False
 
+    def _sizes(self) -> dict[str, Any]:
+        """The parameters that make a fit overflow where they are too large."""
+        return {"C": self.C, "noise": self.noise}
+
     def _shift(self, noise: Noise, d: int, fit_intercept: bool) -> Array:
         """The constant part of the noisy features' mean: the solvers' offset contains w·shift."""
         shift = noise.shift(d)

@@ -188,7 +188,7 @@ def _steps(
                 clean[own] -= shifts[j] @ W[:, own]
             error = None
             try:
-                check_solution(float(C), models[j], coef=W[:, own], intercept=clean[own])
+                check_solution({"C": float(C), "noise": models[j]}, coef=W[:, own], intercept=clean[own])
             except ValueError as failure:  # the next C starts from zero
                 error = failure
                 before[0][:, own] = before[1][own] = W[:, own] = b[own] = clean[own] = 0.0

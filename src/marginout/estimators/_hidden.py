@@ -127,7 +127,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
             "objective_": float(sum(result.value for result in results)),
             "objective_history_": _total_history(results),
         }
-        check_solution(self.C, noise, **{name: value for name, value in found.items() if name != "classes_"})
+        check_solution(self._sizes(), **{name: value for name, value in found.items() if name != "classes_"})
         n_iter = max(max(1, len(result.history)) for result in results)
         self.__dict__.update(found, _fitted_noise=noise, n_iter_=n_iter)
         task.end(layers)

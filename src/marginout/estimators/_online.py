@@ -73,7 +73,7 @@ class Online(DropoutLinearModel):
         stream.learn(X, noise, loss, Y, weights, C, fit_intercept)
         features, new, offset = stream.solution(X, C)
         try:
-            check_solution(C, noise, coef_=new, intercept_=offset)
+            check_solution({"C": C, "noise": noise}, coef_=new, intercept_=offset)
         except ValueError:
             stream.broken = True  # coef_ and intercept_ stay: from these the next call starts a new stream
             raise

@@ -143,6 +143,9 @@ class FeatureDeletionSVC(DropoutClassifier):
             X.eliminate_zeros()
         return fdrop.DeletionProblem(X, Y, weights, n_deletions, plan.fit_intercept), fdrop.solve
 
+    def _sizes(self) -> dict[str, Any]:
+        return {"C": self.C, "n_deletions": self.n_deletions}
+
     def _checked_solver(self) -> str:
         return "auto"
 
