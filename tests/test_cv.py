@@ -35,10 +35,10 @@ from marginout import (
     DropoutSVR,
     DropoutSVRCV,
     GridEdgeWarning,
-    _walk,
     path,
 )
 from marginout._core.design import make_design
+from marginout._search import chains
 from marginout.noise import Deletion, Dropout, Gaussian, Poisson
 from tests.problems import make_objective
 
@@ -534,7 +534,7 @@ def test_a_larger_C_starts_anew_after_a_cell_without_a_solution(noises, monkeypa
     X, y = data(DropoutSVCCV)
     search = DropoutSVCCV([0.01, 0.1, 1.0], noises, cv=2)
     whole = clone(search).fit(X, y).scores_
-    solve = _walk._Solver.__call__
+    solve = chains._Solver.__call__
 
     def breaking(self, objective, W, b):
         assert np.isfinite(W).all()
@@ -543,7 +543,7 @@ def test_a_larger_C_starts_anew_after_a_cell_without_a_solution(noises, monkeypa
             result.W[0, 0] = np.nan
         return result
 
-    monkeypatch.setattr(_walk._Solver, "__call__", breaking)
+    monkeypatch.setattr(chains._Solver, "__call__", breaking)
     with pytest.warns(FitFailedWarning, match="C=0.1 with"):
         search.fit(X, y)
     assert np.isnan(search.scores_[:, 1]).any()

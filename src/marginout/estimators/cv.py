@@ -12,12 +12,14 @@ from typing import Any
 from marginout._models.linear import DropoutClassifier, DropoutRegressor
 from marginout._search.problem import RATES
 from marginout._search.search import GridEdgeWarning, Search
+from marginout.estimators._docstrings import documented
 from marginout.estimators.logistic import DropoutLogisticRegression, LogisticProbabilities
 from marginout.estimators.svm import DropoutSVC, DropoutSVR
 
 __all__ = ["DropoutLogisticRegressionCV", "DropoutSVCCV", "DropoutSVRCV", "GridEdgeWarning"]
 
 
+@documented
 class DropoutSVCCV(Search, DropoutClassifier):
     r""":class:`DropoutSVC` with C and the noise chosen by cross-validation.
 
@@ -32,68 +34,40 @@ class DropoutSVCCV(Search, DropoutClassifier):
 
     Parameters
     ----------
-    Cs : int or sequence of floats, default=10
-        The values of C, or how many: upwards from the C below which w is negligible, three
-        to every two powers of ten.
-    noises : sequence of floats or noise models, default=(0, 0.1, ..., 0.9, 0.95)
-        Dropout rates, or models from :mod:`marginout.noise`, or both.
-    cv : int, splitter, iterable of splits or None, default=None
-        As in :class:`sklearn.model_selection.GridSearchCV`; None is five folds, stratified.
-    scoring : str, callable or None, default=None
-        As in :class:`sklearn.model_selection.GridSearchCV`, one metric; None is accuracy.
-    n_jobs : int, default=None
-        Threads of the search; None is one. The result does not depend on it.
-    refit : bool, default=True
-        Whether to fit a model to all data with the chosen cell, at full tolerance.
-    select : {"best", "one_se"}, default="best"
-        The cell of the best mean score; or, of those within one standard error of it, the
-        one of the heaviest noise, and among these of the smallest C.
-    margin : float, default=1.0
-        The margin ℓ.
-    expectation : {"bound", "gaussian"}, default="bound"
-        The paper's bound on the expected loss, or the expected loss of a normal score.
-    fit_intercept : bool, default=True
-        Whether to fit an offset.
-    class_weight : dict, "balanced" or None, default=None
-        As in :class:`DropoutSVC`; balanced in every training set by itself.
-    missing : {"error", "deleted"}, default="error"
-        What NaN or null in X means: an error, or a feature that is dead in this example. It adds
-        nothing to the score; where the noise is unbiased, a share s of dead features (of groups,
-        where the noise has groups) multiplies the others by 1/(1 − s), and under raw deletion they
-        stay as they are, in training and prediction alike. The offset is never touched.
-    tol : float, default=1e-3
-        Tolerance of the refit, see :class:`DropoutSVC`; the search of large data stops at
-        twice that.
-    max_iter : int, default=1000
-        Most iterations of each fit.
-    verbose : int, default=0
-        Print a line per fit.
+    {search.Cs}
+    {search.noises}
+    {search.cv}
+        None is five folds, stratified.
+    {search.scoring}
+        None is accuracy.
+    {search.n_jobs}
+    {search.refit}
+    {search.select}
+    {margin}
+    {expectation}
+    {fit_intercept}
+    {search.class_weight}
+    {missing}
+    {search.tol}
+    {search.max_iter}
+    {search.verbose}
 
     Attributes
     ----------
-    C_ : float
-    noise_ : float or noise model
-        The chosen cell.
-    best_score_ : float
-        Its mean score.
-    scores_ : array of shape (n_folds, n_Cs, n_noises)
-        The score of every held-out fold in every cell.
-    Cs_ : array of shape (n_Cs,)
-        The values of C, ascending.
-    noises_ : list of length n_noises
-    cv_results_ : dict
-        The same as columns of a table, one row per cell, as GridSearchCV gives it.
-    best_index_ : int
-        The chosen cell's row in it.
-    best_params_ : dict
-    best_estimator_ : DropoutSVC
-        The model refitted to all data; its `coef_`, `intercept_`, `n_iter_`, `objective_`,
-        `optimality_gap_` and `objective_history_` are attributes of the search, too.
-    n_splits_ : int
-    classes_ : array of shape (n_classes,)
-    n_features_in_ : int
-    feature_names_in_ : array of shape (n_features,)
-        When the features of X all have names.
+    {search.C_}
+    {search.noise_}
+    {search.best_score_}
+    {search.scores_}
+    {search.Cs_}
+    {search.noises_}
+    {search.cv_results_}
+    {search.best_index_}
+    {search.best_params_}
+    {search.best_estimator_}
+    {search.n_splits_}
+    {classifier.classes_}
+    {n_features_in_}
+    {feature_names_in_}
 
     Examples
     --------
@@ -155,6 +129,7 @@ class DropoutSVCCV(Search, DropoutClassifier):
         )
 
 
+@documented
 class DropoutLogisticRegressionCV(Search, LogisticProbabilities, DropoutClassifier):
     r""":class:`DropoutLogisticRegression` with C and the noise chosen by cross-validation.
 
@@ -169,66 +144,39 @@ class DropoutLogisticRegressionCV(Search, LogisticProbabilities, DropoutClassifi
 
     Parameters
     ----------
-    Cs : int or sequence of floats, default=10
-        The values of C, or how many: upwards from the C below which w is negligible, three
-        to every two powers of ten.
-    noises : sequence of floats or noise models, default=(0, 0.1, ..., 0.9, 0.95)
-        Dropout rates, or models from :mod:`marginout.noise`, or both.
-    cv : int, splitter, iterable of splits or None, default=None
-        As in :class:`sklearn.model_selection.GridSearchCV`; None is five folds, stratified.
-    scoring : str, callable or None, default=None
-        As in :class:`sklearn.model_selection.GridSearchCV`, one metric; None is accuracy.
-    n_jobs : int, default=None
-        Threads of the search; None is one. The result does not depend on it.
-    refit : bool, default=True
-        Whether to fit a model to all data with the chosen cell, at full tolerance.
-    select : {"best", "one_se"}, default="best"
-        The cell of the best mean score; or, of those within one standard error of it, the
-        one of the heaviest noise, and among these of the smallest C.
-    expectation : {"bound", "gaussian"}, default="bound"
-        The paper's bound on the expected loss, or the expected loss of a normal score.
-    fit_intercept : bool, default=True
-        Whether to fit an offset.
-    class_weight : dict, "balanced" or None, default=None
-        As in :class:`DropoutLogisticRegression`; balanced in every training set by itself.
-    missing : {"error", "deleted"}, default="error"
-        What NaN or null in X means: an error, or a feature that is dead in this example. It adds
-        nothing to the score; where the noise is unbiased, a share s of dead features (of groups,
-        where the noise has groups) multiplies the others by 1/(1 − s), and under raw deletion they
-        stay as they are, in training and prediction alike. The offset is never touched.
-    tol : float, default=1e-3
-        Tolerance of the refit, see :class:`DropoutLogisticRegression`; the search of large data stops at
-        twice that.
-    max_iter : int, default=1000
-        Most iterations of each fit.
-    verbose : int, default=0
-        Print a line per fit.
+    {search.Cs}
+    {search.noises}
+    {search.cv}
+        None is five folds, stratified.
+    {search.scoring}
+        None is accuracy.
+    {search.n_jobs}
+    {search.refit}
+    {search.select}
+    {expectation}
+    {fit_intercept}
+    {search.class_weight}
+    {missing}
+    {search.tol}
+    {search.max_iter}
+    {search.verbose}
 
     Attributes
     ----------
-    C_ : float
-    noise_ : float or noise model
-        The chosen cell.
-    best_score_ : float
-        Its mean score.
-    scores_ : array of shape (n_folds, n_Cs, n_noises)
-        The score of every held-out fold in every cell.
-    Cs_ : array of shape (n_Cs,)
-        The values of C, ascending.
-    noises_ : list of length n_noises
-    cv_results_ : dict
-        The same as columns of a table, one row per cell, as GridSearchCV gives it.
-    best_index_ : int
-        The chosen cell's row in it.
-    best_params_ : dict
-    best_estimator_ : DropoutLogisticRegression
-        The model refitted to all data; its `coef_`, `intercept_`, `n_iter_`, `objective_`,
-        `optimality_gap_` and `objective_history_` are attributes of the search, too.
-    n_splits_ : int
-    classes_ : array of shape (n_classes,)
-    n_features_in_ : int
-    feature_names_in_ : array of shape (n_features,)
-        When the features of X all have names.
+    {search.C_}
+    {search.noise_}
+    {search.best_score_}
+    {search.scores_}
+    {search.Cs_}
+    {search.noises_}
+    {search.cv_results_}
+    {search.best_index_}
+    {search.best_params_}
+    {search.best_estimator_}
+    {search.n_splits_}
+    {classifier.classes_}
+    {n_features_in_}
+    {feature_names_in_}
 
     Examples
     --------
@@ -287,6 +235,7 @@ class DropoutLogisticRegressionCV(Search, LogisticProbabilities, DropoutClassifi
         )
 
 
+@documented
 class DropoutSVRCV(Search, DropoutRegressor):
     r""":class:`DropoutSVR` with C and the noise chosen by cross-validation.
 
@@ -301,65 +250,38 @@ class DropoutSVRCV(Search, DropoutRegressor):
 
     Parameters
     ----------
-    Cs : int or sequence of floats, default=10
-        The values of C, or how many: upwards from the C below which w is negligible, three
-        to every two powers of ten.
-    noises : sequence of floats or noise models, default=(0, 0.1, ..., 0.9, 0.95)
-        Dropout rates, or models from :mod:`marginout.noise`, or both.
-    cv : int, splitter, iterable of splits or None, default=None
-        As in :class:`sklearn.model_selection.GridSearchCV`; None is five folds.
-    scoring : str, callable or None, default=None
-        As in :class:`sklearn.model_selection.GridSearchCV`, one metric; None is R².
-    n_jobs : int, default=None
-        Threads of the search; None is one. The result does not depend on it.
-    refit : bool, default=True
-        Whether to fit a model to all data with the chosen cell, at full tolerance.
-    select : {"best", "one_se"}, default="best"
-        The cell of the best mean score; or, of those within one standard error of it, the
-        one of the heaviest noise, and among these of the smallest C.
-    epsilon : float, default=0.1
-        Errors below ε cost nothing; in units of y.
-    expectation : {"bound", "gaussian"}, default="bound"
-        The paper's bound on the expected loss, or the expected loss of a normal score.
-    fit_intercept : bool, default=True
-        Whether to fit an offset.
-    missing : {"error", "deleted"}, default="error"
-        What NaN or null in X means: an error, or a feature that is dead in this example. It adds
-        nothing to the score; where the noise is unbiased, a share s of dead features (of groups,
-        where the noise has groups) multiplies the others by 1/(1 − s), and under raw deletion they
-        stay as they are, in training and prediction alike. The offset is never touched.
-    tol : float, default=1e-3
-        Tolerance of the refit, see :class:`DropoutSVR`; the search of large data stops at
-        twice that.
-    max_iter : int, default=1000
-        Most iterations of each fit.
-    verbose : int, default=0
-        Print a line per fit.
+    {search.Cs}
+    {search.noises}
+    {search.cv}
+        None is five folds.
+    {search.scoring}
+        None is R².
+    {search.n_jobs}
+    {search.refit}
+    {search.select}
+    {epsilon}
+    {expectation}
+    {fit_intercept}
+    {missing}
+    {search.tol}
+    {search.max_iter}
+    {search.verbose}
 
     Attributes
     ----------
-    C_ : float
-    noise_ : float or noise model
-        The chosen cell.
-    best_score_ : float
-        Its mean score.
-    scores_ : array of shape (n_folds, n_Cs, n_noises)
-        The score of every held-out fold in every cell.
-    Cs_ : array of shape (n_Cs,)
-        The values of C, ascending.
-    noises_ : list of length n_noises
-    cv_results_ : dict
-        The same as columns of a table, one row per cell, as GridSearchCV gives it.
-    best_index_ : int
-        The chosen cell's row in it.
-    best_params_ : dict
-    best_estimator_ : DropoutSVR
-        The model refitted to all data; its `coef_`, `intercept_`, `n_iter_`, `objective_`,
-        `optimality_gap_` and `objective_history_` are attributes of the search, too.
-    n_splits_ : int
-    n_features_in_ : int
-    feature_names_in_ : array of shape (n_features,)
-        When the features of X all have names.
+    {search.C_}
+    {search.noise_}
+    {search.best_score_}
+    {search.scores_}
+    {search.Cs_}
+    {search.noises_}
+    {search.cv_results_}
+    {search.best_index_}
+    {search.best_params_}
+    {search.best_estimator_}
+    {search.n_splits_}
+    {n_features_in_}
+    {feature_names_in_}
 
     Examples
     --------

@@ -38,33 +38,10 @@ from marginout._core.validation import (
     make_generator,
 )
 from marginout._tables import tidy
+from marginout.estimators._docstrings import documented
 from marginout.noise import Noise, resolve
 
 Array = NDArray[np.float64]
-
-_PARAMETERS = """Parameters
-    ----------
-    estimator : {kind}
-        Any {kind} whose `fit` takes a `sample_weight`. It is cloned, never changed.
-    noise : float or noise model, default=0.5
-        A dropout rate (the probability that a feature is deleted), or a model from
-        :mod:`marginout.noise`.
-    n_copies : int, default=16
-        The number M of corrupted copies. The first of them are the same for every M.
-    blocks : bool, default=True
-        Whether an estimator with a `partial_fit` is given one copy after the other, so that memory does
-        not grow with M. It sees each copy once; what its `fit` does until it converges, such as the
-        epochs of an SGDClassifier or an MLPClassifier, is left out. With False, and always without a
-        `partial_fit`, its `fit` gets all copies at once, M times the memory of X.
-    random_state : int, RandomState, Generator or None, default=None
-        Seeds the corruption and, unless it is None, whatever part of the estimator has a
-        `random_state` of None.
-
-    Attributes
-    ----------
-    estimator_ : {kind}
-        The fitted clone.
-    """
 
 
 def _delegates(name: str) -> Any:
@@ -240,19 +217,32 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
 _SHAPE = "n_features_in_", "feature_names_in_"
 
 
+@documented
 class ExplicitCorruptionClassifier(ClassifierMixin, _ExplicitCorruption):  # type: ignore[misc]
-    __doc__ = f"""Any classifier, trained on M sampled corrupted copies of the data.
+    r"""Any classifier, trained on M sampled corrupted copies of the data.
 
     With x̃ the noisy example and loss the estimator's, it minimises
 
-    .. math:: \\sum_n \\frac{{s_n}}{{M}} \\sum_{{m=1}}^{{M}} \\mathrm{{loss}}(y_n, \\tilde x_{{nm}})
+    .. math:: \sum_n \frac{s_n}{M} \sum_{m=1}^{M} \mathrm{loss}(y_n, \tilde x_{nm})
 
     instead of the expected loss that the rest of the library minimises, and tends to it as M grows.
 
-    {_PARAMETERS.format(kind="classifier")}classes_ : array of shape (n_classes,)
-    n_features_in_ : int
-    feature_names_in_ : array of shape (n_features,)
-        When the features of X all have names.
+    Parameters
+    ----------
+    estimator : classifier
+        Any classifier whose `fit` takes a `sample_weight`. It is cloned, never changed.
+    {noise}
+    {copies.n_copies}
+    {copies.blocks}
+    {copies.random_state}
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        The fitted clone.
+    {classifier.classes_}
+    {n_features_in_}
+    {feature_names_in_}
 
     Notes
     -----
@@ -343,16 +333,29 @@ class ExplicitCorruptionClassifier(ClassifierMixin, _ExplicitCorruption):  # typ
         return self._ask("predict_log_proba", X)
 
 
+@documented
 class ExplicitCorruptionRegressor(RegressorMixin, _ExplicitCorruption):  # type: ignore[misc]
-    __doc__ = f"""Any regressor, trained on M sampled corrupted copies of the data.
+    r"""Any regressor, trained on M sampled corrupted copies of the data.
 
     With x̃ the noisy example and loss the estimator's, it minimises
 
-    .. math:: \\sum_n \\frac{{s_n}}{{M}} \\sum_{{m=1}}^{{M}} \\mathrm{{loss}}(y_n, \\tilde x_{{nm}}).
+    .. math:: \sum_n \frac{s_n}{M} \sum_{m=1}^{M} \mathrm{loss}(y_n, \tilde x_{nm}).
 
-    {_PARAMETERS.format(kind="regressor")}n_features_in_ : int
-    feature_names_in_ : array of shape (n_features,)
-        When the features of X all have names.
+    Parameters
+    ----------
+    estimator : regressor
+        Any regressor whose `fit` takes a `sample_weight`. It is cloned, never changed.
+    {noise}
+    {copies.n_copies}
+    {copies.blocks}
+    {copies.random_state}
+
+    Attributes
+    ----------
+    estimator_ : regressor
+        The fitted clone.
+    {n_features_in_}
+    {feature_names_in_}
 
     Examples
     --------

@@ -13,6 +13,7 @@ from marginout._core.design.storage import Design
 from marginout._core.fit import Plan
 from marginout._core.validation import check_count
 from marginout._models.linear import DropoutClassifier
+from marginout.estimators._docstrings import documented
 from marginout.losses import Hinge, Loss
 from marginout.noise import Deletion, Noise
 from marginout.solvers import Solver, fdrop
@@ -23,6 +24,7 @@ Array = NDArray[np.float64]
 TINY = 1e-140
 
 
+@documented
 class FeatureDeletionSVC(DropoutClassifier):
     r"""Linear support vector classifier for the worst deletion of up to K features of each example.
 
@@ -37,20 +39,15 @@ class FeatureDeletionSVC(DropoutClassifier):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of the loss against the ridge, as in :class:`sklearn.svm.LinearSVC`.
+    {C}
+        As in :class:`sklearn.svm.LinearSVC`.
     n_deletions : int, default=1
         The number K of features that may be deleted, from 0 (a plain SVM) to n_features.
-    fit_intercept : bool, default=True
-        Whether to fit an offset.
-    class_weight : dict, "balanced" or None, default=None
-        A dict multiplies each example's weight by that of its class. "balanced" gives
-        both sides of every one-vs-rest problem the same total weight.
+    {fit_intercept}
+    {class_weight}
     missing : {"error", "deleted"}, default="error"
-        What NaN or null in X means: an error, or a feature that is dead in this example. It adds
-        nothing to the score; where the noise is unbiased, a share s of dead features (of groups,
-        where the noise has groups) multiplies the others by 1/(1 − s), and under raw deletion they
-        stay as they are, in training and prediction alike. The offset is never touched.
+        What NaN or null in X means. "error" refuses it. "deleted" takes it for a feature that is
+        dead in this example, in training and in prediction: it adds nothing to the score.
     tol : float, default=1e-3
         The fit ends when the duality gap is at most tol/10 of the objective; small problems are
         solved better than that.
@@ -62,20 +59,18 @@ class FeatureDeletionSVC(DropoutClassifier):
 
     Attributes
     ----------
-    coef_ : array of shape (1, n_features) or (n_classes, n_features)
-    intercept_ : array of shape (1,) or (n_classes,)
-    classes_ : array of shape (n_classes,)
+    {classifier.coef_}
+    {classifier.intercept_}
+    {classifier.classes_}
     n_iter_ : int
         Sweeps over the examples.
-    objective_ : float
-        F at the solution, summed over the one-vs-rest problems.
+    {classifier.objective_}
     optimality_gap_ : float
         Certificate, a duality gap: `objective_` exceeds the minimum by no more than this.
     objective_history_ : array
         F whenever the duality gap was looked at.
-    n_features_in_ : int
-    feature_names_in_ : array of shape (n_features,)
-        When the features of X all have names.
+    {n_features_in_}
+    {feature_names_in_}
 
     Notes
     -----

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from marginout._core.targets import Centred, Numbers, Seen, Targets
 from marginout._core.validation import check_option, check_real
 from marginout._models.linear import DropoutClassifier, DropoutRegressor
+from marginout.estimators._docstrings import documented
 from marginout.estimators._hidden import LatentModel
 from marginout.estimators.logistic import LogisticProbabilities
 from marginout.losses import EpsilonInsensitive, Hinge, Loss, logistic
@@ -17,6 +18,7 @@ from marginout.losses import EpsilonInsensitive, Hinge, Loss, logistic
 Array = NDArray[np.float64]
 
 
+@documented
 class LatentDropoutSVC(LatentModel, DropoutClassifier):
     r"""Support vector classifier with one hidden layer, trained under infinitely many corruptions.
 
@@ -28,82 +30,44 @@ class LatentDropoutSVC(LatentModel, DropoutClassifier):
     where the score is that of the noisy example x̃. Noise is carried through the hidden layer
     by `propagation`, and the expectation over the score is replaced by its variational bound
     or by its value for a normal score. Offsets are neither corrupted nor regularised. F is
-    not convex: the fit finds a local minimum. Several
-    classes are treated one-vs-rest.
+    not convex: the fit finds a local minimum. Several classes are treated one-vs-rest.
 
     Parameters
     ----------
-    n_hidden : int, default=20
-        Hidden units for every class with ``shared=False``, or in all.
-    C : float, default=1.0
-        Weight of the loss against the ridges.
-    noise : float or noise model, default=0.5
-        A dropout rate (the probability that a feature is deleted), or a model from
-        :mod:`marginout.noise`. Without noise this is a plain network.
-    margin : float, default=1.0
-        The margin ℓ.
-    hidden_penalty : float, default=1.0
-        The weight λ of ½‖α‖²; 1 is the paper's.
-    activation : {"sigmoid", "tanh", "relu", "identity"}, default="sigmoid"
-        σ; "sigmoid" is the paper's, and "identity" makes the model linear.
-    propagation : {"taylor", "gaussian"}, default="taylor"
-        How noise passes the hidden layer. "taylor", the paper's, expands σ at the mean of
-        a unit's input: saturated units show no variance. "gaussian" takes the mean and
-        variance of σ for a normal input, and takes up to about twice the time
-        (`benchmarks/results/latent_time.csv`).
-    expectation : {"bound", "gaussian"}, default="bound"
-        The paper's bound on the expected loss, or the expected loss of a normal score.
-    fit_intercept : bool, default=True
-        Whether to fit the offsets a and b.
-    shared : bool, default=True
-        Whether all classes share one hidden layer, or each has a layer of `n_hidden` units
-        of its own (the paper's one-vs-rest).
-    class_weight : dict, "balanced" or None, default=None
-        A dict multiplies each example's weight by that of its class. "balanced" gives
-        both sides of every one-vs-rest problem the same total weight; under heavy noise
-        it keeps small classes from being given up.
-    missing : {"error", "deleted"}, default="error"
-        What NaN or null in X means: an error, or a feature that is dead in this example. It adds
-        nothing to the score; where the noise is unbiased, a share s of dead features (of groups,
-        where the noise has groups) multiplies the others by 1/(1 − s), and under raw deletion they
-        stay as they are, in training and prediction alike. The offset is never touched.
-    solver : {"auto", "joint", "alternating"}, default="auto"
-        "joint" is L-BFGS over all parameters, "alternating" the paper's coordinate descent:
-        output weights in closed form, hidden weights by gradient steps. "auto" is "joint",
-        which ends at a lower objective in the same time (`benchmarks/results/latent_summary.csv`).
-    n_init : int, default=1
-        Fits from as many random starts; the one of the lowest objective is kept.
-    tol : float, default=1e-3
-        The fit ends when ten iterations together lower the objective by less than this,
-        relatively.
-    max_iter : int, default=1000
-        Most iterations; reaching it warns.
-    warm_start : bool, default=False
-        Start from the last solution.
-    random_state : int, RandomState or None, default=None
-        Draws the hidden weights to start from. The same seed gives the same bits.
-    verbose : int, default=0
-        Print a line per iteration.
+    {latent.n_hidden}
+    {latent.C}
+    {noise}
+        Without noise this is a plain network.
+    {margin}
+    {latent.hidden_penalty}
+    {latent.activation}
+    {latent.propagation}
+    {expectation}
+    {latent.fit_intercept}
+    {latent.shared}
+    {class_weight}
+        Under heavy noise it keeps small classes from being given up.
+    {missing}
+    {latent.solver}
+    {latent.n_init}
+    {latent.tol}
+    {latent.max_iter}
+    {warm_start}
+    {latent.random_state}
+    {verbose}
 
     Attributes
     ----------
-    hidden_coef_ : array of shape (n_units, n_features)
-        α; `n_hidden` units, or with ``shared=False`` as many for every class of several,
-        those of the first class first.
-    hidden_intercept_ : array of shape (n_units,)
-    coef_ : array of shape (1, n_units) or (n_classes, n_units)
-        w; zero where a class does not see another's units.
-    intercept_ : array of shape (1,) or (n_classes,)
-    classes_ : array of shape (n_classes,)
-    n_iter_ : int
-    objective_ : float
-        F at the solution, a local minimum.
-    objective_history_ : array of shape (n_iterations,)
-        The objective after every iteration. Kinks of the loss are rounded off at first, so
-        early values are a little above F.
-    n_features_in_ : int
-    feature_names_in_ : array of shape (n_features,)
-        When the features of X all have names.
+    {latent.hidden_coef_}
+    {latent.hidden_intercept_}
+    {latent.coef_}
+    {classifier.intercept_}
+    {classifier.classes_}
+    {n_iter_}
+    {latent.objective_}
+    {latent.objective_history_}
+    {n_features_in_}
+    {feature_names_in_}
 
     Examples
     --------
@@ -163,6 +127,7 @@ class LatentDropoutSVC(LatentModel, DropoutClassifier):
         return Hinge(margin, check_option("expectation", self.expectation, ["bound", "gaussian"]))
 
 
+@documented
 class LatentDropoutLogisticRegression(LatentModel, LogisticProbabilities, DropoutClassifier):
     r"""Logistic regression on one hidden layer, trained under infinitely many corruptions.
 
@@ -174,80 +139,43 @@ class LatentDropoutLogisticRegression(LatentModel, LogisticProbabilities, Dropou
     where the score is that of the noisy example x̃. Noise is carried through the hidden layer
     by `propagation`, and the expectation over the score is replaced by its variational bound
     or by its value for a normal score. Offsets are neither corrupted nor regularised. F is
-    not convex: the fit finds a local minimum. Several
-    classes are treated one-vs-rest.
+    not convex: the fit finds a local minimum. Several classes are treated one-vs-rest.
 
     Parameters
     ----------
-    n_hidden : int, default=20
-        Hidden units for every class with ``shared=False``, or in all.
-    C : float, default=1.0
-        Weight of the loss against the ridges.
-    noise : float or noise model, default=0.5
-        A dropout rate (the probability that a feature is deleted), or a model from
-        :mod:`marginout.noise`. Without noise this is a plain network.
-    hidden_penalty : float, default=1.0
-        The weight λ of ½‖α‖²; 1 is the paper's.
-    activation : {"sigmoid", "tanh", "relu", "identity"}, default="sigmoid"
-        σ; "sigmoid" is the paper's, and "identity" makes the model linear.
-    propagation : {"taylor", "gaussian"}, default="taylor"
-        How noise passes the hidden layer. "taylor", the paper's, expands σ at the mean of
-        a unit's input: saturated units show no variance. "gaussian" takes the mean and
-        variance of σ for a normal input, and takes up to about twice the time
-        (`benchmarks/results/latent_time.csv`).
-    expectation : {"bound", "gaussian"}, default="bound"
-        The paper's bound on the expected loss, or the expected loss of a normal score.
-    fit_intercept : bool, default=True
-        Whether to fit the offsets a and b.
-    shared : bool, default=True
-        Whether all classes share one hidden layer, or each has a layer of `n_hidden` units
-        of its own (the paper's one-vs-rest).
-    class_weight : dict, "balanced" or None, default=None
-        A dict multiplies each example's weight by that of its class. "balanced" gives
-        both sides of every one-vs-rest problem the same total weight; under heavy noise
-        it keeps small classes from being given up.
-    missing : {"error", "deleted"}, default="error"
-        What NaN or null in X means: an error, or a feature that is dead in this example. It adds
-        nothing to the score; where the noise is unbiased, a share s of dead features (of groups,
-        where the noise has groups) multiplies the others by 1/(1 − s), and under raw deletion they
-        stay as they are, in training and prediction alike. The offset is never touched.
-    solver : {"auto", "joint", "alternating"}, default="auto"
-        "joint" is L-BFGS over all parameters, "alternating" the paper's coordinate descent:
-        output weights in closed form, hidden weights by gradient steps. "auto" is "joint",
-        which ends at a lower objective in the same time (`benchmarks/results/latent_summary.csv`).
-    n_init : int, default=1
-        Fits from as many random starts; the one of the lowest objective is kept.
-    tol : float, default=1e-3
-        The fit ends when ten iterations together lower the objective by less than this,
-        relatively.
-    max_iter : int, default=1000
-        Most iterations; reaching it warns.
-    warm_start : bool, default=False
-        Start from the last solution.
-    random_state : int, RandomState or None, default=None
-        Draws the hidden weights to start from. The same seed gives the same bits.
-    verbose : int, default=0
-        Print a line per iteration.
+    {latent.n_hidden}
+    {latent.C}
+    {noise}
+        Without noise this is a plain network.
+    {latent.hidden_penalty}
+    {latent.activation}
+    {latent.propagation}
+    {expectation}
+    {latent.fit_intercept}
+    {latent.shared}
+    {class_weight}
+        Under heavy noise it keeps small classes from being given up.
+    {missing}
+    {latent.solver}
+    {latent.n_init}
+    {latent.tol}
+    {latent.max_iter}
+    {warm_start}
+    {latent.random_state}
+    {verbose}
 
     Attributes
     ----------
-    hidden_coef_ : array of shape (n_units, n_features)
-        α; `n_hidden` units, or with ``shared=False`` as many for every class of several,
-        those of the first class first.
-    hidden_intercept_ : array of shape (n_units,)
-    coef_ : array of shape (1, n_units) or (n_classes, n_units)
-        w; zero where a class does not see another's units.
-    intercept_ : array of shape (1,) or (n_classes,)
-    classes_ : array of shape (n_classes,)
-    n_iter_ : int
-    objective_ : float
-        F at the solution, a local minimum.
-    objective_history_ : array of shape (n_iterations,)
-        The objective after every iteration. Kinks of the loss are rounded off at first, so
-        early values are a little above F.
-    n_features_in_ : int
-    feature_names_in_ : array of shape (n_features,)
-        When the features of X all have names.
+    {latent.hidden_coef_}
+    {latent.hidden_intercept_}
+    {latent.coef_}
+    {classifier.intercept_}
+    {classifier.classes_}
+    {n_iter_}
+    {latent.objective_}
+    {latent.objective_history_}
+    {n_features_in_}
+    {feature_names_in_}
 
     Examples
     --------
@@ -304,6 +232,7 @@ class LatentDropoutLogisticRegression(LatentModel, LogisticProbabilities, Dropou
         return logistic(check_option("expectation", self.expectation, ["bound", "gaussian"]))
 
 
+@documented
 class LatentDropoutSVR(LatentModel, DropoutRegressor):
     r"""Support vector regression with one hidden layer, trained under infinitely many corruptions.
 
@@ -320,67 +249,39 @@ class LatentDropoutSVR(LatentModel, DropoutRegressor):
     Parameters
     ----------
     n_hidden : int, default=20
-        Hidden units.
-    C : float, default=1.0
-        Weight of the loss against the ridges.
-    noise : float or noise model, default=0.5
-        A dropout rate (the probability that a feature is deleted), or a model from
-        :mod:`marginout.noise`. Without noise this is a plain network.
-    epsilon : float, default=0.1
-        Errors below ε cost nothing; in units of y.
-    hidden_penalty : float, default=1.0
-        The weight λ of ½‖α‖²; 1 is the paper's.
-    activation : {"sigmoid", "tanh", "relu", "identity"}, default="sigmoid"
-        σ; "sigmoid" is the paper's, and "identity" makes the model linear.
-    propagation : {"taylor", "gaussian"}, default="taylor"
-        How noise passes the hidden layer. "taylor", the paper's, expands σ at the mean of
-        a unit's input: saturated units show no variance. "gaussian" takes the mean and
-        variance of σ for a normal input, and takes up to about twice the time
-        (`benchmarks/results/latent_time.csv`).
-    expectation : {"bound", "gaussian"}, default="bound"
-        The paper's bound on the expected loss, or the expected loss of a normal score.
-    fit_intercept : bool, default=True
-        Whether to fit the offsets a and b.
-    missing : {"error", "deleted"}, default="error"
-        What NaN or null in X means: an error, or a feature that is dead in this example. It adds
-        nothing to the score; where the noise is unbiased, a share s of dead features (of groups,
-        where the noise has groups) multiplies the others by 1/(1 − s), and under raw deletion they
-        stay as they are, in training and prediction alike. The offset is never touched.
-    solver : {"auto", "joint", "alternating"}, default="auto"
-        "joint" is L-BFGS over all parameters, "alternating" the paper's coordinate descent:
-        output weights in closed form, hidden weights by gradient steps. "auto" is "joint",
-        which ends at a lower objective in the same time (`benchmarks/results/latent_summary.csv`).
-    n_init : int, default=1
-        Fits from as many random starts; the one of the lowest objective is kept.
-    tol : float, default=1e-3
-        The fit ends when ten iterations together lower the objective by less than this,
-        relatively.
-    max_iter : int, default=1000
-        Most iterations; reaching it warns.
-    warm_start : bool, default=False
-        Start from the last solution.
-    random_state : int, RandomState or None, default=None
-        Draws the hidden weights to start from. The same seed gives the same bits.
-    verbose : int, default=0
-        Print a line per iteration.
+        Number of hidden units.
+    {latent.C}
+    {noise}
+        Without noise this is a plain network.
+    {epsilon}
+    {latent.hidden_penalty}
+    {latent.activation}
+    {latent.propagation}
+    {expectation}
+    {latent.fit_intercept}
+    {missing}
+    {latent.solver}
+    {latent.n_init}
+    {latent.tol}
+    {latent.max_iter}
+    {warm_start}
+    {latent.random_state}
+    {verbose}
 
     Attributes
     ----------
     hidden_coef_ : array of shape (n_hidden, n_features)
-        α
+        Hidden weights α.
     hidden_intercept_ : array of shape (n_hidden,)
+        Hidden offsets a.
     coef_ : array of shape (n_hidden,)
-        w
-    intercept_ : array of shape (1,)
-    n_iter_ : int
-    objective_ : float
-        F at the solution, a local minimum.
-    objective_history_ : array of shape (n_iterations,)
-        The objective after every iteration. Kinks of the loss are rounded off at first, so
-        early values are a little above F.
-    n_features_in_ : int
-    feature_names_in_ : array of shape (n_features,)
-        When the features of X all have names.
+        Weights w.
+    {regressor.intercept_}
+    {n_iter_}
+    {latent.objective_}
+    {latent.objective_history_}
+    {n_features_in_}
+    {feature_names_in_}
 
     Examples
     --------

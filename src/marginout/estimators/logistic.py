@@ -13,6 +13,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import LabelBinarizer
 
 from marginout._core.validation import check_option
+from marginout.estimators._docstrings import documented
 from marginout.estimators._online import OnlineClassifier
 from marginout.losses import Loss, logistic
 
@@ -55,6 +56,7 @@ class LogisticProbabilities:
         return np.exp(self.predict_log_proba(X))
 
 
+@documented
 class DropoutLogisticRegression(LogisticProbabilities, OnlineClassifier):
     r"""Logistic regression trained under infinitely many corruptions of the data.
 
@@ -68,54 +70,32 @@ class DropoutLogisticRegression(LogisticProbabilities, OnlineClassifier):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of the loss against the ridge, as in
-        :class:`sklearn.linear_model.LogisticRegression`.
-    noise : float or noise model, default=0.5
-        A dropout rate (the probability that a feature is deleted), or a model from
-        :mod:`marginout.noise`. Without noise this is plain logistic regression.
-    expectation : {"bound", "gaussian"}, default="bound"
-        The paper's bound on the expected loss, or the expected loss of a normal score
-        (fast dropout).
-    fit_intercept : bool, default=True
-        Whether to fit an offset.
-    class_weight : dict, "balanced" or None, default=None
-        A dict multiplies each example's weight by that of its class. "balanced" gives
-        both sides of every one-vs-rest problem the same total weight.
-    missing : {"error", "deleted"}, default="error"
-        What NaN or null in X means: an error, or a feature that is dead in this example. It adds
-        nothing to the score; where the noise is unbiased, a share s of dead features (of groups,
-        where the noise has groups) multiplies the others by 1/(1 − s), and under raw deletion they
-        stay as they are, in training and prediction alike. The offset is never touched.
-    solver : {"auto", "irls", "lbfgs", "ncg"}, default="auto"
-        "irls" is the paper's algorithm, "auto" is "ncg", nonlinear conjugate
-        gradients. All reach the same optimum. Without noise, small problems go to Newton's
-        method whatever is said here.
-    tol : float, default=1e-3
-        The fit ends when the objective is estimated to be within tol/10 (relative) of its
-        minimum; a factor of ten is left for the estimate to err.
-    max_iter : int, default=1000
-        Most iterations; reaching it warns, with the distance left.
-    warm_start : bool, default=False
-        Start from the last solution.
-    verbose : int, default=0
-        Print a line per iteration.
+    {C}
+        As in :class:`sklearn.linear_model.LogisticRegression`.
+    {noise}
+        Without noise this is plain logistic regression.
+    {expectation}
+        The latter is known as fast dropout.
+    {fit_intercept}
+    {class_weight}
+    {missing}
+    {solver}
+    {tol}
+    {max_iter}
+    {warm_start}
+    {verbose}
 
     Attributes
     ----------
-    coef_ : array of shape (1, n_features) or (n_classes, n_features)
-    intercept_ : array of shape (1,) or (n_classes,)
-    classes_ : array of shape (n_classes,)
-    n_iter_ : int
-    objective_ : float
-        F at the solution, summed over the one-vs-rest problems.
-    optimality_gap_ : float
-        Certificate: `objective_` exceeds the minimum by no more than this.
-    objective_history_ : array of shape (n_iterations,)
-        F after every iteration.
-    n_features_in_ : int
-    feature_names_in_ : array of shape (n_features,)
-        When the features of X all have names.
+    {classifier.coef_}
+    {classifier.intercept_}
+    {classifier.classes_}
+    {n_iter_}
+    {classifier.objective_}
+    {optimality_gap_}
+    {objective_history_}
+    {n_features_in_}
+    {feature_names_in_}
 
     Examples
     --------

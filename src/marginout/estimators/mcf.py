@@ -17,6 +17,7 @@ from marginout._core.objective import Objective, Shard
 from marginout._core.validation import check_option
 from marginout._mgf import Coding, MgfObjective
 from marginout._models.linear import DropoutClassifier, DropoutRegressor
+from marginout.estimators._docstrings import documented
 from marginout.losses import Loss, Quadratic
 from marginout.noise import Noise
 from marginout.solvers import Solver, least_squares, mgf
@@ -32,6 +33,7 @@ def _is_logistic(model: Any) -> bool:
     return True
 
 
+@documented
 class MCFClassifier(DropoutClassifier):
     r"""Linear classifier that minimises an expected loss under feature noise exactly, or nearly so.
 
@@ -52,46 +54,34 @@ class MCFClassifier(DropoutClassifier):
     Parameters
     ----------
     loss : {"logistic", "quadratic", "exponential"}, default="logistic"
-    C : float, default=1.0
-        Weight of the loss against the ridge. The authors often used no ridge: a large C.
-    noise : float or noise model, default=0.5
-        A dropout rate (the probability that a feature is deleted), or a model from
-        :mod:`marginout.noise`. The authors' own code uses :class:`~marginout.noise.Deletion`.
-    fit_intercept : bool, default=True
-        Whether to fit an offset.
+        The loss ℓ.
+    {C}
+        The authors often used no ridge: a large C.
+    {noise}
+        The authors' own code uses :class:`~marginout.noise.Deletion`.
+    {fit_intercept}
     class_weight : dict, "balanced" or None, default=None
         A dict multiplies each example's weight by that of its class; "balanced" gives every
         class the same total weight.
-    missing : {"error", "deleted"}, default="error"
-        What NaN or null in X means: an error, or a feature that is dead in this example. It adds
-        nothing to the score; where the noise is unbiased, a share s of dead features (of groups,
-        where the noise has groups) multiplies the others by 1/(1 − s), and under raw deletion they
-        stay as they are, in training and prediction alike. The offset is never touched.
-    tol : float, default=1e-3
-        The fit ends when the objective is estimated to be within tol/10 (relative) of its
-        minimum.
-    max_iter : int, default=1000
-        Most iterations; reaching it warns, with the distance left.
-    warm_start : bool, default=False
-        Start from the last solution.
-    verbose : int, default=0
-        Print a line per iteration.
+    {missing}
+    {tol}
+    {max_iter}
+    {warm_start}
+    {verbose}
 
     Attributes
     ----------
-    coef_ : array of shape (1, n_features) or (n_classes, n_features)
-    intercept_ : array of shape (1,) or (n_classes,)
-    classes_ : array of shape (n_classes,)
-    n_iter_ : int
+    {classifier.coef_}
+    {classifier.intercept_}
+    {classifier.classes_}
+    {n_iter_}
     objective_ : float
         The objective at the solution.
-    optimality_gap_ : float
-        Certificate: `objective_` exceeds the minimum by no more than this.
+    {optimality_gap_}
     objective_history_ : array of shape (n_iterations,)
         The objective after every iteration.
-    n_features_in_ : int
-    feature_names_in_ : array of shape (n_features,)
-        When the features of X all have names.
+    {n_features_in_}
+    {feature_names_in_}
 
     Notes
     -----
@@ -213,6 +203,7 @@ class MCFClassifier(DropoutClassifier):
         return self._export(model(C=self.C, fit_intercept=self.fit_intercept))
 
 
+@documented
 class MCFRegressor(DropoutRegressor):
     r"""Least squares under feature noise, in closed form.
 
@@ -225,41 +216,32 @@ class MCFRegressor(DropoutRegressor):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of the loss against the ridge; :class:`sklearn.linear_model.Ridge` has alpha = 1/C.
-    noise : float or noise model, default=0.5
-        A dropout rate (the probability that a feature is deleted), or a model from
-        :mod:`marginout.noise`. Without noise this is ridge regression.
-    fit_intercept : bool, default=True
-        Whether to fit an offset.
-    missing : {"error", "deleted"}, default="error"
-        What NaN or null in X means: an error, or a feature that is dead in this example. It adds
-        nothing to the score; where the noise is unbiased, a share s of dead features (of groups,
-        where the noise has groups) multiplies the others by 1/(1 − s), and under raw deletion they
-        stay as they are, in training and prediction alike. The offset is never touched.
+    {C}
+        :class:`sklearn.linear_model.Ridge` has alpha = 1/C.
+    {noise}
+        Without noise this is ridge regression.
+    {fit_intercept}
+    {missing}
     tol : float, default=1e-3
         The fit ends when the objective is within tol/10 (relative) of its minimum.
     max_iter : int, default=1000
         Most refinements of the solution.
-    warm_start : bool, default=False
-        Start from the last solution; of use where conjugate gradients solve the system.
+    {warm_start}
+        Of use where conjugate gradients solve the system.
     verbose : int, default=0
         Print a line per refinement.
 
     Attributes
     ----------
-    coef_ : array of shape (n_features,)
-    intercept_ : array of shape (1,)
-    n_iter_ : int
-    objective_ : float
-        F at the solution.
-    optimality_gap_ : float
-        Certificate: `objective_` exceeds the minimum by no more than this.
+    {regressor.coef_}
+    {regressor.intercept_}
+    {n_iter_}
+    {regressor.objective_}
+    {optimality_gap_}
     objective_history_ : array of shape (n_iterations,)
         F after every refinement.
-    n_features_in_ : int
-    feature_names_in_ : array of shape (n_features,)
-        When the features of X all have names.
+    {n_features_in_}
+    {feature_names_in_}
 
     References
     ----------

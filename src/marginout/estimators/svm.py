@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 from sklearn.svm import LinearSVC, LinearSVR
 
 from marginout._core.validation import check_option, check_real
+from marginout.estimators._docstrings import documented
 from marginout.estimators._online import OnlineClassifier, OnlineRegressor
 from marginout.losses import EpsilonInsensitive, Hinge, Loss
 
 Array = NDArray[np.float64]
 
 
+@documented
 class DropoutSVC(OnlineClassifier):
     r"""Linear support vector classifier trained under infinitely many corruptions of the data.
 
@@ -28,57 +30,35 @@ class DropoutSVC(OnlineClassifier):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of the loss against the ridge, as in :class:`sklearn.svm.LinearSVC`.
-    noise : float or noise model, default=0.5
-        A dropout rate (the probability that a feature is deleted), or a model from
-        :mod:`marginout.noise`. Without noise this is a plain SVM.
-    margin : float, default=1.0
-        The margin ℓ.
-    expectation : {"bound", "gaussian"}, default="bound"
-        The paper's bound on the expected loss, or the expected loss of a normal score,
-        which is closer when many features share the work.
-    fit_intercept : bool, default=True
-        Whether to fit an offset.
-    class_weight : dict, "balanced" or None, default=None
-        A dict multiplies each example's weight by that of its class. "balanced" gives
-        both sides of every one-vs-rest problem the same total weight; under heavy noise
-        it keeps small classes from being given up.
-    missing : {"error", "deleted"}, default="error"
-        What NaN or null in X means: an error, or a feature that is dead in this example. It adds
-        nothing to the score; where the noise is unbiased, a share s of dead features (of groups,
-        where the noise has groups) multiplies the others by 1/(1 − s), and under raw deletion they
-        stay as they are, in training and prediction alike. The offset is never touched.
-    solver : {"auto", "irls", "lbfgs", "ncg"}, default="auto"
-        "irls" is the paper's algorithm, "auto" is "ncg", nonlinear conjugate
-        gradients. All reach the same optimum. Without noise, solvers for plain
-        machines take over: dual coordinate descent or Newton's method; on blocks, Newton's
-        method or L-BFGS on a loss rounded off less and less.
-    tol : float, default=1e-3
-        The fit ends when the objective is estimated to be within tol/10 (relative) of its
-        minimum; a factor of ten is left for the estimate to err.
-    max_iter : int, default=1000
-        Most iterations; reaching it warns, with the distance left.
-    warm_start : bool, default=False
-        Start from the last solution.
-    verbose : int, default=0
-        Print a line per iteration.
+    {C}
+        As in :class:`sklearn.svm.LinearSVC`.
+    {noise}
+        Without noise this is a plain SVM.
+    {margin}
+    {expectation}
+        The latter is closer when many features share the work.
+    {fit_intercept}
+    {class_weight}
+        Under heavy noise it keeps small classes from being given up.
+    {missing}
+    {solver}
+    {tol}
+    {max_iter}
+    {warm_start}
+    {verbose}
 
     Attributes
     ----------
-    coef_ : array of shape (1, n_features) or (n_classes, n_features)
-    intercept_ : array of shape (1,) or (n_classes,)
-    classes_ : array of shape (n_classes,)
-    n_iter_ : int
-    objective_ : float
-        F at the solution, summed over the one-vs-rest problems.
-    optimality_gap_ : float
-        Certificate: `objective_` exceeds the minimum by no more than this.
-    objective_history_ : array of shape (n_iterations,)
-        F after every iteration (without noise: at every check of the duality gap).
-    n_features_in_ : int
-    feature_names_in_ : array of shape (n_features,)
-        When the features of X all have names.
+    {classifier.coef_}
+    {classifier.intercept_}
+    {classifier.classes_}
+    {n_iter_}
+    {classifier.objective_}
+    {optimality_gap_}
+    {objective_history_}
+        Without noise: at every check of the duality gap.
+    {n_features_in_}
+    {feature_names_in_}
 
     Examples
     --------
@@ -128,6 +108,7 @@ class DropoutSVC(OnlineClassifier):
         return self._export(LinearSVC(loss="hinge", C=self.C, fit_intercept=self.fit_intercept))
 
 
+@documented
 class DropoutSVR(OnlineRegressor):
     r"""Linear support vector regression trained under infinitely many corruptions of the data.
 
@@ -142,51 +123,31 @@ class DropoutSVR(OnlineRegressor):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of the loss against the ridge, as in :class:`sklearn.svm.LinearSVR`.
-    noise : float or noise model, default=0.5
-        A dropout rate (the probability that a feature is deleted), or a model from
-        :mod:`marginout.noise`. Without noise this is a plain SVR.
-    epsilon : float, default=0.1
-        Errors below ε cost nothing; in units of y.
-    expectation : {"bound", "gaussian"}, default="bound"
-        The paper's bound on the expected loss, or the expected loss of a normal score.
-    fit_intercept : bool, default=True
-        Whether to fit an offset.
-    missing : {"error", "deleted"}, default="error"
-        What NaN or null in X means: an error, or a feature that is dead in this example. It adds
-        nothing to the score; where the noise is unbiased, a share s of dead features (of groups,
-        where the noise has groups) multiplies the others by 1/(1 − s), and under raw deletion they
-        stay as they are, in training and prediction alike. The offset is never touched.
-    solver : {"auto", "irls", "lbfgs", "ncg"}, default="auto"
-        "irls" is the paper's algorithm, "auto" is "ncg", nonlinear conjugate
-        gradients. All reach the same optimum. Without noise, solvers for plain
-        machines take over: dual coordinate descent or Newton's method; on blocks, Newton's
-        method or L-BFGS on a loss rounded off less and less.
-    tol : float, default=1e-3
-        The fit ends when the objective is estimated to be within tol/10 (relative) of its
-        minimum; a factor of ten is left for the estimate to err.
-    max_iter : int, default=1000
-        Most iterations; reaching it warns, with the distance left.
-    warm_start : bool, default=False
-        Start from the last solution.
-    verbose : int, default=0
-        Print a line per iteration.
+    {C}
+        As in :class:`sklearn.svm.LinearSVR`.
+    {noise}
+        Without noise this is a plain SVR.
+    {epsilon}
+    {expectation}
+    {fit_intercept}
+    {missing}
+    {solver}
+    {tol}
+    {max_iter}
+    {warm_start}
+    {verbose}
 
     Attributes
     ----------
-    coef_ : array of shape (n_features,)
-    intercept_ : array of shape (1,)
-    n_iter_ : int
-    objective_ : float
-        F at the solution.
-    optimality_gap_ : float
-        Certificate: `objective_` exceeds the minimum by no more than this.
-    objective_history_ : array of shape (n_iterations,)
-        F after every iteration (without noise: at every check of the duality gap).
-    n_features_in_ : int
-    feature_names_in_ : array of shape (n_features,)
-        When the features of X all have names.
+    {regressor.coef_}
+    {regressor.intercept_}
+    {n_iter_}
+    {regressor.objective_}
+    {optimality_gap_}
+    {objective_history_}
+        Without noise: at every check of the duality gap.
+    {n_features_in_}
+    {feature_names_in_}
 
     Examples
     --------
