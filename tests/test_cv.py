@@ -539,7 +539,7 @@ def test_a_larger_C_starts_anew_after_a_cell_without_a_solution(noises, monkeypa
     def breaking(self, objective, W, b):
         assert np.isfinite(W).all()
         result = solve(self, objective, W, b)
-        if np.isclose(objective.weights.max(), 0.1):
+        if np.isclose(objective.examples.weights.max(), 0.1):
             result.W[0, 0] = np.nan
         return result
 
