@@ -31,7 +31,6 @@ from marginout._mgf import (
 from marginout.noise import BitSwap, Deletion, Dropout, Gaussian, Laplace, Moments, Noise, Poisson
 from marginout.solvers import least_squares
 from marginout.solvers._systems import FORMS
-from marginout.solvers.mgf import MEMORY, _Memory
 
 N, D = 30, 5
 _RNG = np.random.default_rng(0)
@@ -205,28 +204,6 @@ def test_entries_beyond_the_last_row_are_no_entries(classes):
     wanted = MCFClassifier(noise=0.5).fit(counts, labels)
     counts.data, counts.indices = np.r_[counts.data, 0.5, 8.0], np.r_[counts.indices, [1, 2]].astype(np.int32)
     assert_array_equal(MCFClassifier(noise=0.5).fit(counts, labels).coef_, wanted.coef_)
-
-
-def test_the_memory_is_the_inverse_hessian_of_its_steps():
-    """BFGS's updates, one matrix after another, and fewer steps than before once the memory is full."""
-    rng = np.random.default_rng(0)
-    root = rng.normal(size=(6, 6))
-    hessian = root @ root.T + np.eye(6)
-    G = rng.normal(size=(3, 2))
-    memory, pairs = _Memory(G), []
-    for number in range(MEMORY + 5):
-        s = rng.normal(size=(3, 2))
-        y = (hessian @ s.ravel()).reshape(3, 2) * (-1.0 if number == 3 else 1.0)
-        G = G + y
-        if number != 3:  # its curvature is negative: no step to learn from
-            pairs.append((s.ravel(), y.ravel()))
-        found = memory.learn(s, G)
-        s, y = pairs[-1]
-        inverse = np.eye(6) * (s @ y) / (y @ y)
-        for s, y in pairs[-MEMORY:]:
-            turn = np.eye(6) - np.outer(y, s) / (s @ y)
-            inverse = turn.T @ inverse @ turn + np.outer(s, s) / (s @ y)
-        assert_allclose(found.ravel(), inverse @ G.ravel(), rtol=1e-8)
 
 
 @pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])

@@ -14,14 +14,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import wraps
-from typing import Any
+from functools import partial, wraps
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marginout._core.design import one_blas_thread
 from marginout._latent import LatentObjective, Net
+from marginout.solvers._quasi_newton import ARMIJO, MEMORY, wolfe_step
 
 Array = NDArray[np.float64]
 
@@ -31,13 +32,8 @@ Monitor = Callable[[int, float, float, Net], bool | None]
 
 #: Iterations over which a decrease of F is judged.
 WINDOW = 10
-#: Pairs of steps and gradient changes that L-BFGS remembers.
-MEMORY = 20
 #: Trials of a line search.
 TRIALS = 30
-#: A step must bring this fraction of the decrease that its slope promises (Armijo) and end
-#: where the slope has fallen to that fraction (Wolfe).
-ARMIJO, WOLFE = 1e-4, 0.9
 #: Gradient steps on the hidden weights in each round of `alternating`.
 HIDDEN_STEPS = 5
 #: Kinks of the loss are rounded off by these fractions of its scale, one after the other, before
@@ -127,32 +123,46 @@ def _lbfgs(
     """
     shape, scales = result.net, objective.scales(result.net).pack()
 
-    def evaluate(z: Array) -> tuple[float, Array]:
+    def evaluate(z: Array) -> _Trial:
         value, gradient = objective.value_and_gradient(shape.unpack(z / scales))
-        return value, gradient.pack() / scales
+        return _Trial(value, gradient.pack() / scales)
 
     z = shape.pack() * scales
-    value, g = evaluate(z)
-    check_start(value, g)
-    result.begin(value)
+    at = evaluate(z)
+    check_start(*at)
+    result.begin(at.value)
     pairs: deque[tuple[Array, Array, float]] = deque(maxlen=MEMORY)
     while len(result.history) < last:
-        p = -_inverse_times(pairs, g)
-        slope = float(g @ p)
-        first = 1.0 if pairs else min(1.0, 1.0 / max(float(np.abs(g).max()), 1e-300))
-        step = _line_search(evaluate, z, value, p, slope, first) if slope < 0 else None
-        if step is None:
+        p = -_inverse_times(pairs, at.gradient)
+        slope = float(at.gradient @ p)
+        first = 1.0 if pairs else min(1.0, 1.0 / max(float(np.abs(at.gradient).max()), 1e-300))
+        found = None
+        if slope < 0:
+            along = partial(_along, evaluate, z, p)
+            found = wolfe_step(along, p, at.value, slope, first=first, trials=TRIALS)
+        if found is None:
             if not pairs:  # not even the gradient leads down: a minimum, or as good as one
                 result.converged = True
                 return
             pairs.clear()
             continue
-        t, value, new = step
-        z, s, y, g = z + t * p, t * p, new - g, new
+        t, end = found
+        z, s, y, at = z + t * p, t * p, end.gradient - at.gradient, end
         if (curvature := float(s @ y)) > 1e-12 * float(y @ y):
             pairs.append((s, y, 1 / curvature))
-        if result.record(shape.unpack(z / scales), value, tol, monitor):
+        if result.record(shape.unpack(z / scales), at.value, tol, monitor):
             return
+
+
+def _along(evaluate: Callable[[Array], _Trial], z: Array, p: Array, t: float) -> _Trial:
+    return evaluate(z + t * p)
+
+
+class _Trial(NamedTuple):
+    """F and its gradient."""
+
+    value: float
+    gradient: Array
 
 
 def check_start(value: float, g: Array) -> None:
@@ -178,32 +188,6 @@ def _inverse_times(pairs: deque[tuple[Array, Array, float]], g: Array) -> Array:
     for (s, y, rho), factor in zip(pairs, reversed(factors), strict=True):
         q += (factor - rho * float(y @ q)) * s
     return q
-
-
-def _line_search(
-    evaluate: Callable[[Array], tuple[float, Array]],
-    z: Array,
-    value: float,
-    p: Array,
-    slope: float,
-    t: float,
-) -> tuple[float, float, Array] | None:
-    """A step that satisfies the weak Wolfe conditions, by bisection; it needs no smoothness.
-
-    None if F does not go down along p.
-    """
-    low, high = 0.0, np.inf
-    best: tuple[float, float, Array] | None = None
-    for _ in range(TRIALS):
-        trial, g = evaluate(z + t * p)
-        if not trial <= value + ARMIJO * t * slope or not np.isfinite(g).all():
-            high = t
-        elif float(g @ p) < WOLFE * slope:
-            low, best = t, (t, trial, g)
-        else:
-            return t, trial, g
-        t = 2 * low if high == np.inf else 0.5 * (low + high)
-    return best
 
 
 @on_one_thread

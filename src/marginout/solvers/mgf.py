@@ -10,19 +10,18 @@ MGF's domain, it is cut like any other that goes up.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
-from scipy.linalg.lapack import dtrtrs
 
 from marginout._core.interfaces import Monitor
 from marginout._mgf import Array, MgfObjective, Point
-from marginout.solvers._progress import Result
+from marginout.solvers._quasi_newton import Memory, wolfe_step
+from marginout.solvers._progress import Monitor, Result
 
-MEMORY = 20
 #: How much the suboptimality may exceed its estimate by the metric, beyond what it has done so far.
 SAFETY = 2.0
-#: A step must bring this share of what the slope promises, and leave this share of the slope.
-ENOUGH, STEEP = 1e-4, 0.9
+#: Passes over X in one line search, at most.
 TRIALS = 40
 #: A fall of F to this fraction of the last one is taken for the slowest of trends.
 SLOWEST = 0.9
@@ -93,8 +92,8 @@ class _Run:
             if warm.value <= self.point.value:  # else it is outside of the domain, or worse than none
                 self.point = warm
         self._unit = 1.0 / np.sqrt(self.objective.curvature(self.point))
-        self._G = self._gradient(self.point)
-        self._memory = _Memory(self._G)
+        self._G = self.scaled_gradient(self.point)
+        self._memory = Memory(self._G)
         self._decrements: list[float] = []
         self._P, self.left, self._fall = -self._G, np.inf, 0.0
 
@@ -105,7 +104,7 @@ class _Run:
             G = self._G / self._unit
             return 0.5 * float(np.vdot(G, G)) + self.point.offset_left
 
-    def _gradient(self, point: Point) -> Array:
+    def scaled_gradient(self, point: Point) -> Array:
         return np.asarray(self._unit * self.objective.gradient(point))
 
     def step(self) -> None:
@@ -118,27 +117,18 @@ class _Run:
         self.history.append(self.point.value)
 
     def _search(self, P: Array, slope: float) -> None:
-        old, low, high, t = self.point, 0.0, np.inf, 1.0
-        for _ in range(TRIALS):
-            point = self.objective.point(old.W + t * self._unit * P, old.b)
-            if not point.value <= old.value + ENOUGH * t * slope + ROUNDING * old.value:
-                high = t
-                t = low + self._cut(point, old, t, slope, low) * (high - low)
-                continue
-            G = self._gradient(point)
-            if np.vdot(G, P) >= STEEP * slope:
-                return self._accept(t * P, point, G)
-            low, t = t, 2 * t if np.isinf(high) else 0.5 * (t + high)
-        self.converged = True  # no lower F can be told from this one
-        return None
+        old = self.point
 
-    @staticmethod
-    def _cut(point: Point, old: Point, t: float, slope: float, low: float) -> float:
-        """Where a parabola would have its minimum, as a share of the bracket; half of it if unknown."""
-        rise = point.value - old.value - t * slope
-        if low > 0 or not np.isfinite(rise) or rise <= 0:
-            return 0.5
-        return float(np.clip(-0.5 * slope * t / rise, 0.1, 0.5))
+        def evaluate(t: float) -> _Trial:
+            return _Trial(self, self.objective.point(old.W + t * self._unit * P, old.b))
+
+        slack = ROUNDING * old.value
+        found = wolfe_step(evaluate, P, old.value, slope, trials=TRIALS, slack=slack, parabola=True)
+        if found is None:
+            self.converged = True  # no lower F can be told from this one
+        else:
+            t, trial = found
+            self._accept(t * P, trial.point, trial.gradient)
 
     def _accept(self, s: Array, point: Point, G: Array) -> None:
         before, self._fall = self._fall, max(self.point.value - point.value, 0.0)
@@ -163,60 +153,17 @@ class _Run:
         return max([1.0, *((before - value) / promised for before, promised in pairs)])
 
 
-class _Memory:
-    """The inverse Hessian that the last steps s and changes y of the gradient suggest, times the gradient G.
+@dataclass
+class _Trial:
+    """A point that a line search tries; its gradient is one more pass over X, if it is asked for."""
 
-    The compact form of Byrd, Nocedal & Schnabel (1994): with R the upper triangle of SᵀY, D its diagonal and
-    δ = s·y / y·y of the last step,
+    run: _Run
+    point: Point
 
-        H = δI + (S  δY) [[R⁻ᵀ(D + δYᵀY)R⁻¹, −R⁻ᵀ], [−R⁻¹, 0]] (S  δY)ᵀ,
+    @property
+    def value(self) -> float:
+        return self.point.value
 
-    so that S and Y are read twice, each time as matrices, where the two-loop recursion goes through
-    them one vector after another.
-    """
-
-    def __init__(self, G: Array) -> None:
-        self._steps, self._changes = np.empty((2, MEMORY, G.size))
-        self._order: list[int] = []  # places in these two, the oldest first
-        self._SY, self._YY = np.zeros((2, MEMORY, MEMORY))  # s_i·y_j and y_i·y_j, the oldest first
-        self._slopes = np.zeros((2, 0))  # s_i·G and y_i·G at the last G, likewise
-        self._G = G
-
-    def learn(self, s: Array, G: Array) -> Array:
-        """The product at G, which the step s has led to; a step of positive curvature is remembered."""
-        y, keep = G - self._G, False
-        if np.vdot(s, y) > 1e-10 * np.vdot(s, s):
-            keep, ends = True, [np.vdot(s, self._G), np.vdot(y, self._G)]
-            self._slopes = np.column_stack([self._slopes, ends])
-            self._replace_oldest(s, y)
-        order, used, g = self._order, len(self._order), G.ravel()
-        slopes = np.stack([(self._steps[:used] @ g)[order], (self._changes[:used] @ g)[order]])
-        if keep:
-            inner = slopes - self._slopes  # of all s and y with the new y
-            self._SY[:used, used - 1], self._YY[:used, used - 1] = inner
-            self._YY[used - 1, :used] = inner[1]
-        self._slopes, self._G = slopes, G
-        return self._combined(g, *slopes).reshape(G.shape) if used else G
-
-    def _replace_oldest(self, s: Array, y: Array) -> None:
-        at = len(self._order)
-        if at == MEMORY:
-            at = self._order.pop(0)
-            self._slopes = self._slopes[:, 1:]
-            for products in (self._SY, self._YY):
-                products[:-1, :-1] = products[1:, 1:].copy()
-        self._order.append(at)
-        self._steps[at], self._changes[at] = s.ravel(), y.ravel()
-
-    def _combined(self, g: Array, s_slopes: Array, y_slopes: Array) -> Array:
-        used = len(self._order)
-        SY, YY = self._SY[:used, :used], self._YY[:used, :used]
-        scale = SY[-1, -1] / YY[-1, -1]
-        inner, _ = dtrtrs(SY, s_slopes)  # it reads the upper triangle alone
-        middle = np.diagonal(SY) * inner + scale * (YY @ inner - y_slopes)
-        shares = np.empty((2, used))
-        shares[:, self._order] = dtrtrs(SY, middle, trans=1)[0], -scale * inner
-        product = shares[0] @ self._steps[:used]
-        product += shares[1] @ self._changes[:used]
-        product += scale * g
-        return np.asarray(product)
+    @cached_property
+    def gradient(self) -> Array:
+        return self.run.scaled_gradient(self.point)
