@@ -11,7 +11,6 @@ less than `tol`, relatively: there is no certificate for a function that is not 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial, wraps
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 
 from marginout._core.design import one_blas_thread
 from marginout._latent import LatentObjective, Net
-from marginout.solvers._quasi_newton import ARMIJO, MEMORY, wolfe_step
+from marginout.solvers._quasi_newton import ARMIJO, Memory, wolfe_step
 
 Array = NDArray[np.float64]
 
@@ -131,25 +130,23 @@ def _lbfgs(
     at = evaluate(z)
     check_start(*at)
     result.begin(at.value)
-    pairs: deque[tuple[Array, Array, float]] = deque(maxlen=MEMORY)
+    memory, p = Memory(at.gradient), -at.gradient
     while len(result.history) < last:
-        p = -_inverse_times(pairs, at.gradient)
         slope = float(at.gradient @ p)
-        first = 1.0 if pairs else min(1.0, 1.0 / max(float(np.abs(at.gradient).max()), 1e-300))
+        first = 1.0 if memory else min(1.0, 1.0 / max(float(np.abs(at.gradient).max()), 1e-300))
         found = None
         if slope < 0:
             along = partial(_along, evaluate, z, p)
             found = wolfe_step(along, p, at.value, slope, first=first, trials=TRIALS)
         if found is None:
-            if not pairs:  # not even the gradient leads down: a minimum, or as good as one
+            if not memory:  # not even the gradient leads down: a minimum, or as good as one
                 result.converged = True
                 return
-            pairs.clear()
+            memory, p = Memory(at.gradient), -at.gradient
             continue
-        t, end = found
-        z, s, y, at = z + t * p, t * p, end.gradient - at.gradient, end
-        if (curvature := float(s @ y)) > 1e-12 * float(y @ y):
-            pairs.append((s, y, 1 / curvature))
+        t, at = found
+        z = z + t * p
+        p = -memory.learn(t * p, at.gradient)
         if result.record(shape.unpack(z / scales), at.value, tol, monitor):
             return
 
@@ -172,22 +169,6 @@ def check_start(value: float, g: Array) -> None:
             f"The fit diverges: the objective is {value:g} at its start, or its gradient overflows. Scale "
             "the features (for instance with sklearn.preprocessing.StandardScaler), or lower C."
         )
-
-
-def _inverse_times(pairs: deque[tuple[Array, Array, float]], g: Array) -> Array:
-    """The inverse Hessian that the pairs suggest, times g: the two loops of L-BFGS."""
-    q = g.copy()
-    factors = []
-    for s, y, rho in reversed(pairs):
-        factor = rho * float(s @ q)
-        q -= factor * y
-        factors.append(factor)
-    if pairs:
-        _, y, rho = pairs[-1]
-        q /= rho * float(y @ y)
-    for (s, y, rho), factor in zip(pairs, reversed(factors), strict=True):
-        q += (factor - rho * float(y @ q)) * s
-    return q
 
 
 @on_one_thread
