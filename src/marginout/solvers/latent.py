@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from marginout._core.design import one_blas_thread
 from marginout._latent import LatentObjective, Net
 from marginout.solvers._quasi_newton import ARMIJO, Memory, wolfe_step
+from marginout.solvers._smoothing import roundings
 
 Array = NDArray[np.float64]
 
@@ -35,10 +36,10 @@ WINDOW = 10
 TRIALS = 30
 #: Gradient steps on the hidden weights in each round of `alternating`.
 HIDDEN_STEPS = 5
-#: Kinks of the loss are rounded off by these fractions of its scale, one after the other, before
-#: F itself is minimised: without, L-BFGS runs into the kink at w = 0 and stays (on digits at a
-#: rate of 0.5, F = 1284 after 400 iterations instead of 898 after 300).
-ROUNDINGS = 0.3, 0.03
+#: Fractions of the loss's scale: its kinks are rounded off by these, one after the other, before F itself is
+#: minimised. Otherwise L-BFGS runs into the kink at w = 0 and stays there (on digits at a rate of 0.5,
+#: F = 1284 after 400 iterations instead of 898 after 300).
+ROUNDINGS = roundings(0.3, 0.03, per_decade=1)
 
 
 #: Minimises an objective from a network.

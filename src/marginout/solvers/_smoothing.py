@@ -1,0 +1,19 @@
+"""Smoothing of kinked losses, and the continuation from smooth to sharp.
+
+A kink is rounded off by δ, a fraction of the loss's scale: a variance of δ² is added to every score, and the
+loss rises by at most δ times its scale. A smooth problem is quickly solved; its solution is where the next,
+sharper one starts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from marginout._objective import Array
+
+
+def roundings(coarsest: float, finest: float, per_decade: int) -> Array:
+    """δ from coarse to fine, in equal ratios: coarsest · 10^(−i/per_decade) down to `finest`."""
+    decades = np.log10(coarsest / finest)
+    steps = np.arange(round(decades * per_decade) + 1)
+    return np.asarray(coarsest * 10.0 ** (-steps / per_decade))
