@@ -12,12 +12,12 @@ from scipy.integrate import quad
 from scipy.special import expit
 from scipy.stats import binom
 
-from marginout._activations import ACTIVATIONS
 from marginout._core.design import make_design
-from marginout._latent import LatentObjective, Net
+from marginout._latent.activations import ACTIVATIONS
+from marginout._latent.objective import LatentObjective, Net
+from marginout._latent.solvers import SOLVERS
 from marginout.losses import EpsilonInsensitive, Hinge, Quadratic, logistic
 from marginout.noise import Deletion, Dropout, Gaussian, Laplace, Poisson
-from marginout.solvers.latent import SOLVERS
 
 N, D, K = 40, 6, 3
 RATES = np.linspace(0.1, 0.6, D)
@@ -247,7 +247,7 @@ def test_blocks_change_nothing(storage, propagation, noise, monkeypatch):
     whole = objective(X, noise, propagation=propagation, P=3)
     value, gradient = whole.value_and_gradient(net)
     matrix = whole.output_curvature(net)
-    monkeypatch.setattr("marginout._latent.BLOCK_ENTRIES", 1)  # sixteen rows at a time
+    monkeypatch.setattr("marginout._latent.objective.BLOCK_ENTRIES", 1)  # sixteen rows at a time
     assert len(whole._blocks(100)) == 3
     parts = objective(X, noise, propagation=propagation, P=3)
     other, slopes = parts.value_and_gradient(net)

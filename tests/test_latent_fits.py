@@ -31,11 +31,11 @@ from marginout import (
     LatentDropoutSVC,
     LatentDropoutSVR,
 )
-from marginout._activations import ACTIVATIONS
-from marginout._latent import BLOCK_ENTRIES
+from marginout._latent.activations import ACTIVATIONS
+from marginout._latent.objective import BLOCK_ENTRIES
+from marginout._latent.solvers import SOLVERS
 from marginout.noise import BitSwap, Deletion, Dropout, Gaussian, Poisson
 from marginout.plotting import HiddenUnitsDisplay
-from marginout.solvers.latent import SOLVERS
 
 CLASSIFIERS = [LatentDropoutSVC, LatentDropoutLogisticRegression]
 ESTIMATORS = [*CLASSIFIERS, LatentDropoutSVR]

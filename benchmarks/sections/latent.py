@@ -28,12 +28,12 @@ from marginout import (
     LatentDropoutSVC,
     MCFClassifier,
 )
-from marginout._activations import ACTIVATIONS
 from marginout._core.design import make_design
-from marginout._latent import LatentObjective
+from marginout._latent.activations import ACTIVATIONS
+from marginout._latent.objective import LatentObjective
+from marginout._latent.solvers import SOLVERS
 from marginout.losses import Hinge
 from marginout.noise import Dropout
-from marginout.solvers.latent import SOLVERS
 
 #: C and rate of the timed fits.
 C, RATE = 1.0, 0.5

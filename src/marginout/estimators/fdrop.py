@@ -9,14 +9,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.svm import LinearSVC
 
-from marginout._core.design.storage import Design
-from marginout._core.fit import Plan
+from marginout._fdrop import solver
+from marginout._fdrop.problem import DeletionProblem
 from marginout._core.validation import check_count
 from marginout._models.linear import DropoutClassifier
-from marginout.estimators._docstrings import documented
 from marginout.losses import Hinge, Loss
 from marginout.noise import Deletion, Noise
-from marginout.solvers import Solver, fdrop
+from marginout.solvers import Solver, choose
 
 Array = NDArray[np.float64]
 
@@ -136,16 +135,10 @@ class FeatureDeletionSVC(DropoutClassifier):
             X = X.copy()
             X.data[nothing] = 0.0
             X.eliminate_zeros()
-        return fdrop.DeletionProblem(X, Y, weights, n_deletions, plan.fit_intercept), fdrop.solve
+        return DeletionProblem(X, Y, weights, n_deletions, fit_intercept)
 
-    def _sizes(self) -> dict[str, Any]:
-        return {"C": self.C, "n_deletions": self.n_deletions}
-
-    def _checked_solver(self) -> str:
-        return "auto"
-
-    def _needs_positive(self) -> bool:
-        return False
+    def _solver(self, objective: Any) -> Solver:
+        return solver.solve if isinstance(objective, DeletionProblem) else choose("auto", objective)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginout._core.targets import Centred, Numbers, Seen, Targets
+from marginout._latent.model import LatentModel
 from marginout._core.validation import check_option, check_real
 from marginout._models.linear import DropoutClassifier, DropoutRegressor
-from marginout.estimators._docstrings import documented
-from marginout.estimators._hidden import LatentModel
 from marginout.estimators.logistic import LogisticProbabilities
 from marginout.losses import EpsilonInsensitive, Hinge, Loss, logistic
 

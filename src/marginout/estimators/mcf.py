@@ -11,16 +11,16 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.svm import LinearSVC
 from sklearn.utils.metaestimators import available_if
 
-from marginout._core.design.storage import Design
-from marginout._core.fit import Plan
-from marginout._core.objective import Objective, Shard
+from marginout._core.design import make_design
+from marginout._mcf import least_squares, solver
+from marginout._mcf.cumulants import Coding
+from marginout._mcf.objective import MgfObjective
+from marginout._core.objective import Objective
 from marginout._core.validation import check_option
-from marginout._mgf import Coding, MgfObjective
 from marginout._models.linear import DropoutClassifier, DropoutRegressor
-from marginout.estimators._docstrings import documented
 from marginout.losses import Loss, Quadratic
 from marginout.noise import Noise
-from marginout.solvers import Solver, least_squares, mgf
+from marginout.solvers import Solver
 
 Array = NDArray[np.float64]
 
@@ -146,10 +146,10 @@ class MCFClassifier(DropoutClassifier):
             # Class 1 is the positive one, whose target is 1; t = −y·w.
             rest = 1.0 / (Y.shape[1] - 1) if several else 1.0
             codings = [Coding((y > 0).astype(np.int64), np.array([[rest], [-1.0]]), False) for y in Y.T]
-        objectives = [
-            MgfObjective(design, plan.noise, coding, weights, loss, plan.fit_intercept) for coding in codings
-        ]
-        return objectives, mgf.solve
+        return [MgfObjective(design, noise, coding, weights, loss, fit_intercept) for coding in codings]
+
+    def _solver(self, objective: Any) -> Solver:
+        return least_squares.solve if isinstance(objective, Objective) else solver.solve
 
     def _shift(self, noise: Noise, d: int, fit_intercept: bool) -> Array:
         return super()._shift(noise, d, fit_intercept) if self.loss == "quadratic" else np.zeros(d)

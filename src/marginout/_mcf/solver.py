@@ -14,8 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from marginout._core.interfaces import Monitor
-from marginout._mgf import Array, MgfObjective, Point
+from marginout._mcf.objective import Array, MgfObjective, Point
 from marginout.solvers._quasi_newton import Memory, wolfe_step
 from marginout.solvers._progress import Monitor, Result
 

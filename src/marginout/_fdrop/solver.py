@@ -7,13 +7,12 @@ with the offset optimal for w and the dual variables made feasible, is the certi
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from marginout._core.design import worker_threads
-from marginout._core.interfaces import Array, Monitor
+from marginout._fdrop.problem import DeletionProblem
 from marginout._kernels import _fdrop
 from marginout.solvers._progress import Result
 
@@ -25,25 +24,6 @@ PENALTY = 0.1
 #: because it costs nothing; 5e6 entries are some 100 ms.
 LEAST, EXACT = 5e6, 1e-14
 SEED = 88172645463325252
-
-
-@dataclass(frozen=True)
-class DeletionProblem:
-    """½‖w‖² + Σ c_n max(0, 1 − y_n(w·x_n + b) + s_K), for K-column Y and CSR X without stored zeros."""
-
-    X: Any
-    Y: Array
-    weights: Array
-    n_deletions: int
-    fit_intercept: bool
-
-    @property
-    def rows(self) -> tuple[Any, Any, Any]:
-        """X as the kernels take it."""
-        indptr = self.X.indptr.astype(self.X.indices.dtype, copy=False)
-        empty = np.zeros(1, self.X.dtype), np.zeros(1, indptr.dtype)
-        data, indices = (self.X.data, self.X.indices) if self.X.nnz else empty
-        return np.ascontiguousarray(data), np.ascontiguousarray(indices), np.ascontiguousarray(indptr)
 
 
 def solve(

@@ -5,7 +5,7 @@ example are σ(x̃·α + a)·W + b. Its pre-activations have mean and covariance
 
     A = μ·α + a        Σ = αᵀ diag(V) α                       (K, K), one for every example
 
-and with g, η, r of `_activations` and u = η∘w for each output w, a score has
+and with g, η, r of `activations` and u = η∘w for each output w, a score has
 
     m = g·w + b        v = uᵀΣu + r·(w∘w) = Σ_d V_d h_d² + r·(w∘w),     h = α u
 
@@ -15,7 +15,7 @@ the slopes dm, dv of the loss, the gradient of Σ_n φ is
     dη = Σ_outputs 2 dv·w∘T        dA = (dm·w)∘η + dη∘∂η/∂A + dr∘∂r/∂A        dS alike
     dα = μᵀdA + 2 (V∘h)ᵀ(dv·u) + 2 α∘(VᵀdS)         dw = g·dm + 2 dv·η∘T + 2 w∘(r·dv)
 
-F is a sum over examples, so all of it is done for one block of rows at a time (`_latent_blocks`),
+F is a sum over examples, so all of it is done for one block of rows at a time (`blocks`),
 which is read once: memory is O(block), no N×D×K and not even an N×D array is ever made. Additive
 noise has the same Σ for every example: it costs O(K²) an example and never touches X.
 """
@@ -29,10 +29,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from marginout._activations import Activation, Unit
 from marginout._core.design import Design, one_blas_thread, worker_threads
+from marginout._latent.activations import Activation, Unit
+from marginout._latent.blocks import Block, block_class
 from marginout._core.objective import ROUNDING
-from marginout._latent_blocks import Block, block_class
 from marginout.losses import Loss
 
 Array = NDArray[np.float64]

@@ -13,10 +13,10 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from marginout._activations import ACTIVATIONS
-from marginout._core.callbacks import FitTask
 from marginout._core.design import linear_scores, make_design
-from marginout._core.fit import Block, Plan
+from marginout._latent.activations import ACTIVATIONS
+from marginout._latent.objective import PROPAGATIONS, LatentObjective, Net
+from marginout._latent.solvers import SOLVERS, LatentResult
 from marginout._core.validation import (
     check_count,
     check_flag,
@@ -25,8 +25,7 @@ from marginout._core.validation import (
     check_solution,
     warn_user,
 )
-from marginout._latent import PROPAGATIONS, LatentObjective, Net
-from marginout.solvers.latent import SOLVERS, LatentResult
+from marginout._core.callbacks import FRAMES, FitTask
 
 Array = NDArray[np.float64]
 

@@ -1,0 +1,1 @@
+"""The worst deletion of K features (FDROP): problem and solver."""

@@ -1,0 +1,1 @@
+"""Marginalised corrupted features: cumulants of the noise, objective, and solvers."""

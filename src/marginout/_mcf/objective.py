@@ -1,0 +1,168 @@
+"""The objectives that need all of a noisy score's law: MCF's exponential and logistic losses.
+
+With L_n(t) = Σ_d log E exp(t_d x̃_nd), a sum of log-MGFs (over groups, where features are
+corrupted together), an example of class c has
+
+    binary          t = a_c w                  exp(S) or log(1 + exp(S)),   S = L(t) + a_c b
+    joint, K > 2    t_k = w_k − w_c            log Σ_k exp(S_k),            S_k = L(t_k) + b_k − b_c
+
+All of it is convex: L is, in t, and increasing convex functions keep it so. Like every
+objective of the library, F = ½‖W‖² + Σ_n s_n·loss_n (C is part of s) has its offset optimised away
+wherever it is looked at, so that F(W) − min F ≤ ½‖∇F‖² is a certificate. Everything stays
+in the log domain; F is +inf where the noise has no MGF, or beyond the range of numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logsumexp
+
+from marginout._design import Design
+from marginout._mcf.cumulants import Coding, make_cumulants
+from marginout.noise import Noise
+
+Array = NDArray[np.float64]
+
+#: Newton steps for the offset, and the decrement, relative to F, that is left.
+OFFSET_STEPS, OFFSET = 50, 1e-13
+#: The odds, in logarithm, that an offset gives a class without examples.
+NEVER = 36.0
+
+
+class Losses(NamedTuple):
+    """All examples' losses at scores S and an offset: value, and derivatives in S and the offset."""
+
+    value: float
+    R: Array  # (n, K), ∂/∂S_k
+    H: Array  # (n, K), ∂²/∂S_k²
+    slope: Array  # (K,), in the offset
+    bend: Array  # (K, K), in the offset
+
+
+@dataclass
+class Point:
+    """Weights and their best offset, F there, ∂F/∂L, ∂²F/∂L², and what a better offset might bring."""
+
+    W: Array
+    b: Array
+    value: float
+    R: Array
+    H: Array
+    offset_left: float
+
+
+class MgfObjective:
+    """F of the module's docstring, for one binary or one joint problem.
+
+    Parameters
+    ----------
+    design : Design of the data and the noise
+    noise : what corrupts them
+    coding : Coding
+    weights : (n,), C times the weight of each example
+    loss : "logistic" or "exponential"; the second for binary problems only
+    fit_intercept : bool
+    """
+
+    def __init__(
+        self, design: Design, noise: Noise, coding: Coding, weights: Array, loss: str, fit_intercept: bool
+    ) -> None:
+        self.cumulants = make_cumulants(design.X, noise, coding)
+        self.coding, self.weights, self.fit_intercept = coding, weights, fit_intercept
+        self.exponential = loss == "exponential"
+        self._design = design
+        self._codes = coding.a[coding.classes]
+        self.d, self.K = self._design.d, coding.a.shape[1]
+
+    def point(self, W: Array, b: Array) -> Point:
+        """W with its best offset, looked for from b: one pass over X, or none at W = 0."""
+        S = self.cumulants.forward(W) if W.any() else np.zeros((len(self.weights), self.K))
+        if not np.isfinite(S).all():
+            return Point(W, b, np.inf, S, S, 0.0)
+        left = 0.0
+        if self.fit_intercept:
+            b, left = (self._balance(S), 0.0) if self.exponential else self._settle(S, b)
+        losses = self.losses(S, b)
+        return Point(W, b, 0.5 * float(np.vdot(W, W)) + losses.value, losses.R, losses.H, left)
+
+    def gradient(self, point: Point) -> Array:
+        """∇_W F, (d, K): one pass over X."""
+        return np.asarray(self.cumulants.backward(point.W, point.R) + point.W)
+
+    def curvature(self, point: Point) -> Array:
+        """About the diagonal of the Hessian, (d, K), by the noise's moments: two passes over X.
+
+        With L ≈ t·μ + ½t²·V it is 1 + Σ_n a²(H μ² + R V): the loss bends, and so does L.
+        """
+        R, square = point.R, self._codes**2
+        if self.coding.joint:  # w_c stands in the contrasts of all the other classes
+            R = R.copy()
+            R[np.arange(len(R)), self.coding.classes] = R.sum(axis=1)
+        squares, _ = self._design.diagonal(np.ascontiguousarray(square * point.H))
+        _, variance = self._design.diagonal(np.ascontiguousarray(square * R))
+        return np.asarray(1.0 + squares + variance)
+
+    def losses(self, S: Array, b: Array) -> Losses:
+        """The weighted sum of the losses at S = L and an offset: no pass."""
+        s = self.weights[:, None]
+        if self.coding.joint:
+            return self._softmax(S + b - b[self.coding.classes, None], s)
+        Z = S + self._codes * b
+        if self.exponential:
+            with np.errstate(over="ignore", invalid="ignore"):
+                R = np.where(s > 0, s * np.exp(Z), 0.0)
+            H, value = R, float(R.sum())
+        else:
+            P = expit(Z)
+            R, H = s * P, s * P * expit(-Z)
+            value = float(self.weights @ np.logaddexp(0.0, Z[:, 0]))
+        a = self._codes
+        return Losses(value, R, H, (a * R).sum(axis=0), np.array([[(a * a * H).sum()]]))
+
+    def _softmax(self, Z: Array, s: Array) -> Losses:
+        largest = Z.max(axis=1, keepdims=True)
+        P = np.exp(Z - largest)
+        total = P.sum(axis=1, keepdims=True)
+        P /= total
+        value = float(self.weights @ (np.log(total) + largest)[:, 0])
+        own = np.arange(len(Z)), self.coding.classes
+        R = s * P
+        bend = np.diag(R.sum(axis=0)) - P.T @ R
+        H = R * (1 - P)
+        R[own] = 0.0  # the contrast with oneself is no contrast
+        slope = R.sum(axis=0) - np.bincount(self.coding.classes, R.sum(axis=1), self.K)
+        return Losses(value, R, H, slope, bend)
+
+    def _settle(self, S: Array, b: Array) -> tuple[Array, float]:
+        """The best offset, by Newton's method with steps cut until F falls; and what it leaves."""
+        at, longest = self.losses(S, b), 10.0 + 2.0 * float(np.abs(S).max(initial=0.0))
+        for _ in range(OFFSET_STEPS):
+            # The ridge settles what a joint offset leaves open: a constant added to all classes.
+            ridge = 1e-12 * np.trace(at.bend) + np.finfo(float).tiny
+            step = -np.linalg.solve(at.bend + ridge * np.eye(self.K), at.slope)
+            step = np.clip(step - step.mean() if self.coding.joint else step, -longest, longest)
+            left = -0.5 * float(at.slope @ step)
+            if left <= OFFSET * at.value:
+                return b + step, max(left, 0.0)  # Newton's last step squares what is left
+            trial = self.losses(S, b + step)
+            while trial.value > at.value and np.abs(step).max() > 1e-12:
+                step *= 0.5
+                trial = self.losses(S, b + step)
+            if trial.value >= at.value:
+                break
+            b, at = b + step, trial
+        return b, max(left, 0.0)
+
+    def _balance(self, S: Array) -> Array:
+        """The best offset of the exponential loss: it minimises A·exp(a₁b) + B·exp(a₀b), a₁ < 0 < a₀."""
+        with np.errstate(divide="ignore"):
+            logs = S[:, 0] + np.log(self.weights)
+        sides = [logs[self.coding.classes == c] for c in (0, 1)]
+        log_b, log_a = (logsumexp(side) if side.size else -np.inf for side in sides)
+        high, low = self.coding.a[0, 0], -self.coding.a[1, 0]
+        odds = np.clip(log_a - log_b, -NEVER, NEVER) if min(log_a, log_b) == -np.inf else log_a - log_b
+        return np.array([(np.log(low / high) + odds) / (low + high)])
