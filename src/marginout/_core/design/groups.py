@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from marginout._core.design.preconditioners import Blocks, centred
-from marginout._core.design.storage import BLOCK_ENTRIES, CsrDesign, DenseDesign, Design
+from marginout._core.design.storage import BLOCK_ENTRIES, CsrDesign, DenseDesign, Design, csr_arrays
 from marginout._core.interfaces import Array
 from marginout._kernels import _groups
 from marginout.noise import Noise
@@ -191,9 +191,7 @@ class GroupSums(Grouping):
 
     @cached_property
     def _csr(self) -> tuple[Any, ...]:
-        X = self.X
-        indptr = X.indptr.astype(X.indices.dtype, copy=False)
-        return np.ascontiguousarray(X.data), np.ascontiguousarray(X.indices), np.ascontiguousarray(indptr)
+        return csr_arrays(self.X)
 
 
 class GroupDesign(Design):

@@ -56,6 +56,16 @@ def linear_scores(X: Any, W: Array) -> Array:
     return np.concatenate([np.asarray(X[i : i + rows] @ W) for i in starts])
 
 
+def csr_arrays(X: Any) -> tuple[Any, Any, Any]:
+    """Data, column indices and row ends of CSR X, as the kernels take them: contiguous, of one index type.
+
+    The kernels take the address of the first entry, so that an empty matrix is given one.
+    """
+    indptr = X.indptr.astype(X.indices.dtype, copy=False)
+    data, indices = (X.data, X.indices) if X.nnz else (np.zeros(1, X.dtype), np.zeros(1, indptr.dtype))
+    return np.ascontiguousarray(data), np.ascontiguousarray(indices), np.ascontiguousarray(indptr)
+
+
 def worker_threads(work: int) -> int:
     """How many threads some multiplications are worth, within the limits in force."""
     return int(_passes.max_threads()) if work > SERIAL_WORK else 1
@@ -63,6 +73,9 @@ def worker_threads(work: int) -> int:
 
 class Design(interfaces.Design):
     """X together with the moments of its corruption."""
+
+    #: How X is stored, "csr" or "dense"; it says what `rows` holds.
+    storage: str
 
     def __init__(self, X: Any, noise: Noise) -> None:
         self.X = X
@@ -206,15 +219,12 @@ class CsrDesign(Design):
     """
 
     batch = 8
+    storage = "csr"
 
     def __init__(self, X: Any, noise: Noise) -> None:
         super().__init__(X, noise)
-        indptr = X.indptr.astype(X.indices.dtype, copy=False)
         self._uniform = bool(np.all(self._kappa == self._kappa[0]))
-        # The kernels take the address of the first entry: give an empty matrix one.
-        data, indices = (X.data, X.indices) if X.nnz else (np.zeros(1, X.dtype), np.zeros(1, indptr.dtype))
-        contiguous = np.ascontiguousarray
-        self._csr = contiguous(data), contiguous(indices), contiguous(indptr)
+        self._csr = csr_arrays(X)
 
     def _line(self, W: Array, P: Array) -> tuple[Array, Array, Array]:
         K = W.shape[1]
@@ -277,6 +287,8 @@ class CsrDesign(Design):
 
 class DenseDesign(Design):
     """Blocks of rows, copied to float64 one at a time and multiplied by BLAS."""
+
+    storage = "dense"
 
     def __init__(self, X: Any, noise: Noise) -> None:
         super().__init__(X, noise)
