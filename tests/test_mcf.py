@@ -112,6 +112,10 @@ def log_mgf(noise, t, x):
 # --------------------------------------------------------------------------- the cumulants
 
 
+def cumulants_of(data, noise, coding):
+    return make_cumulants(make_design(data, noise), noise, coding)
+
+
 @each_noise
 @pytest.mark.parametrize("storage", STORAGES)
 def test_cumulants_are_those_of_all_events(case, storage):
@@ -119,7 +123,7 @@ def test_cumulants_are_those_of_all_events(case, storage):
     for coding in codings():
         K = coding.a.shape[1]
         W = np.random.default_rng(1).normal(size=(D, K)) * 0.5
-        found = make_cumulants(STORAGES[storage](data), noise, coding).forward(W)
+        found = cumulants_of(STORAGES[storage](data), noise, coding).forward(W)
         for n in range(0, N, 7):
             T = coding.contrast(W, coding.classes[n])
             expected = [log_mgf(noise, T[:, k], data[n]) for k in range(K)]
@@ -155,8 +159,8 @@ def test_counts_take_the_same_values_by_another_road():
     classes = np.random.default_rng(3).integers(0, 2, 300).astype(np.int64)
     coding = Coding(classes, np.array([[1.0], [-1.0]]), False)
     noise = Dropout([0.0, 0.1, 0.5, 0.9, 0.3, 0.3, 0.3, 0.999])
-    quick = make_cumulants(sp.csr_array(counts), noise, coding)
-    plain = make_cumulants(counts, noise, coding)
+    quick = cumulants_of(sp.csr_array(counts), noise, coding)
+    plain = cumulants_of(counts, noise, coding)
     assert isinstance(quick, CountCumulants)
     assert isinstance(plain, DeletionCumulants)
     for size in (0.1, 1e4):
@@ -176,7 +180,7 @@ def test_joint_counts_take_the_same_values_by_another_road(threads, index, monke
     noise = Deletion(rng.choice([0.0, 1e-200, 0.1, 0.5, 0.9, 1 - 1e-9], 40))
     rows = sp.csr_array(counts.astype(float))
     rows.indices, rows.indptr = rows.indices.astype(index), rows.indptr.astype(index)
-    quick, plain = make_cumulants(rows, noise, coding), make_cumulants(counts.astype(float), noise, coding)
+    quick, plain = cumulants_of(rows, noise, coding), cumulants_of(counts.astype(float), noise, coding)
     assert isinstance(quick, JointCountCumulants)
     assert not isinstance(plain, JointCountCumulants)
     for size in (0.1, 3.0, 30.0, 1e4):  # many factors in a product, few, one, none: no table
@@ -190,7 +194,7 @@ def test_joint_counts_take_the_same_values_by_another_road(threads, index, monke
 def test_counts_without_noise_need_no_table():
     counts = sp.csr_array(np.random.default_rng(2).poisson(0.5, size=(50, 8)).astype(float))
     coding = Coding(np.arange(50) % 3, np.ones((3, 3)), True)
-    cumulants = make_cumulants(counts, Dropout(0.0), coding)
+    cumulants = cumulants_of(counts, Dropout(0.0), coding)
     assert not isinstance(cumulants, JointCountCumulants)
     W = np.random.default_rng(4).normal(size=(8, 3))
     scores = counts @ W
@@ -214,7 +218,7 @@ def test_long_rows_and_extreme_rates(size):
     noise = Deletion(rng.choice([0.0, 1e-250, 1e-150, 1e-3, 0.5, 0.9, 1 - 1e-12], 700))
     coding = Coding(labels, np.ones((3, 3)), True)
     W, R = rng.normal(size=(700, 3)) * size, rng.random((20, 3))
-    cumulants = make_cumulants(data, noise, coding)
+    cumulants = cumulants_of(data, noise, coding)
     assert isinstance(cumulants, DeletionCumulants)
     q = noise.rate[:, None]
     G, Y = np.zeros_like(W), np.eye(3)[labels]
@@ -235,7 +239,7 @@ def test_passes_do_not_depend_on_threads(threads, monkeypatch):
     W = np.random.default_rng(1).normal(size=(D, 3))
     R = np.random.default_rng(2).random((N, 3))
     for data in (X, sp.csr_array(X)):
-        cumulants = make_cumulants(data, Dropout(RATES), coding)
+        cumulants = cumulants_of(data, Dropout(RATES), coding)
         serial = np.array(
             [log_mgf(Dropout(RATES), coding.contrast(W, c)[:, 1], x) for c, x in zip(LABELS, X, strict=True)]
         )

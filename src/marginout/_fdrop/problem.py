@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from marginout._design import csr_arrays
+
 Array = NDArray[np.float64]
+
+#: Smallest entry of X whose square is far enough from zero to be divided by.
+TINY = 1e-140
 
 
 @dataclass(frozen=True)
 class DeletionProblem:
-    """½‖w‖² + Σ c_n max(0, 1 − y_n(w·x_n + b) + s_K), for K-column Y and CSR X without stored zeros."""
+    """½‖w‖² + Σ c_n max(0, 1 − y_n(w·x_n + b) + s_K(y_n w∘x_n)) for every column of Y.
+
+    X is CSR without stored zeros, s_K the sum of the K largest positive entries; weights are (n, 1), or as Y.
+    """
 
     X: Any
     Y: Array
@@ -21,10 +31,19 @@ class DeletionProblem:
     n_deletions: int
     fit_intercept: bool
 
-    @property
+    @classmethod
+    def of(cls, X: Any, *rest: Any) -> DeletionProblem:
+        """The problem for X in any storage."""
+        X = X if sp.issparse(X) else sp.csr_array(X)
+        # Entries whose squares are no numbers any more count for nothing, like stored zeros.
+        nothing = np.abs(X.data) <= TINY  # in single precision TINY is 0
+        if nothing.any():
+            X = X.copy()
+            X.data[nothing] = 0.0
+            X.eliminate_zeros()
+        return cls(X, *rest)
+
+    @cached_property
     def rows(self) -> tuple[Any, Any, Any]:
         """X as the kernels take it."""
-        indptr = self.X.indptr.astype(self.X.indices.dtype, copy=False)
-        empty = np.zeros(1, self.X.dtype), np.zeros(1, indptr.dtype)
-        data, indices = (self.X.data, self.X.indices) if self.X.nnz else empty
-        return np.ascontiguousarray(data), np.ascontiguousarray(indices), np.ascontiguousarray(indptr)
+        return csr_arrays(self.X)

@@ -7,23 +7,23 @@ with the offset optimal for w and the dual variables made feasible, is the certi
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 
 from marginout._core.design import worker_threads
 from marginout._fdrop.problem import DeletionProblem
 from marginout._kernels import _fdrop
-from marginout.solvers._progress import Result
+from marginout._core.objective import Array
+from marginout.solvers._coordinate import SEED, balance, flattest
+from marginout.solvers._progress import Monitor, Result, total_history
 
 #: Sweeps before the first look at the duality gap, and the factor from one look to the next.
 FIRST_LOOK, NEXT_LOOK = 4, 1.3
-#: The penalty of Σya, as a fraction of the examples' mean squared norm.
-PENALTY = 0.1
+#: Weight ρ of ½ρ(Σya)² in the augmented Lagrangian, as a fraction of the examples' mean squared norm.
+RHO = 0.1
 #: Entries that are visited before a fit ends: small problems are solved as well as can be (EXACT),
 #: because it costs nothing; 5e6 entries are some 100 ms.
 LEAST, EXACT = 5e6, 1e-14
-SEED = 88172645463325252
 
 
 def solve(
@@ -36,26 +36,25 @@ def solve(
     monitor: Monitor | None = None,
 ) -> Result:
     """Minimise all problems, as many at a time as there are threads; a start sets the offsets only."""
-    K, rows = objective.Y.shape[1], objective.rows
+    K = objective.Y.shape[1]
     threads = worker_threads(objective.X.nnz * K)
     done: list[_Descent] = []
     with ThreadPoolExecutor(threads) as pool:
         for first in range(0, K, threads):
             ks = range(first, min(first + threads, K))
-            some = [_Descent(objective, rows, k, float(b[k]), tol, max_iter) for k in ks]
+            some = [_Descent(objective, k, float(b[k]), tol, max_iter) for k in ks]
             done += some
             _descend(some, done, W.shape, pool, monitor)
     W, b = _solution(done, W.shape)
-    length = max(len(descent.history) for descent in done)
-    padded = [descent.history + descent.history[-1:] * (length - len(descent.history)) for descent in done]
+    values = [descent.value for descent in done]
     return Result(
         W,
         b,
-        value=np.array([descent.value for descent in done]),
+        value=np.array(values),
         gap=np.array([descent.gap for descent in done]),
         converged=np.array([descent.converged for descent in done]),
         n_iter=max(descent.sweeps for descent in done),
-        history=[float(sum(values)) for values in zip(*padded, strict=True)],
+        history=total_history([descent.history for descent in done], values),
     )
 
 
@@ -89,29 +88,21 @@ def _solution(done: list[_Descent], shape: tuple[int, ...]) -> tuple[Array, Arra
 class _Descent:
     """The state of one problem: weights a, shares p, w = Σ y p∘x, and which examples still move."""
 
-    def __init__(
-        self,
-        problem: DeletionProblem,
-        rows: tuple[Any, Any, Any],
-        k: int,
-        centre: float,
-        tol: float,
-        max_iter: int,
-    ) -> None:
+    def __init__(self, problem: DeletionProblem, k: int, centre: float, tol: float, max_iter: int) -> None:
         self.tol, self.max_iter, self.sweeps, self.converged = tol, max_iter, 0, False
         self.b, self.value, self.gap = 0.0, np.inf, np.inf
         self.history: list[float] = []
         n, d = problem.X.shape
-        data, indices, indptr = rows
-        self._csr, self._K, self._size = (data, indices, indptr), problem.n_deletions, len(data)
+        self._csr, self._K = problem.rows, problem.n_deletions
+        self._size = len(self._csr[0])
         self._y = np.ascontiguousarray(problem.Y[:, k])
         self._c = np.ascontiguousarray(problem.weights[:, min(k, problem.weights.shape[1] - 1)])
         self._fit_intercept = problem.fit_intercept
         self._widest = int(np.diff(problem.X.indptr).max(initial=0))
         self.w = np.zeros(d)
-        self._a, self._p, self._tau = np.zeros(n), np.zeros(len(data)), np.zeros(n)
+        self._a, self._p, self._tau = np.zeros(n), np.zeros(self._size), np.zeros(n)
         squares = float(np.vdot(problem.X.data, problem.X.data)) / n if problem.X.nnz else 1.0
-        self._rho = PENALTY * squares if problem.fit_intercept else 0.0
+        self._rho = RHO * squares if problem.fit_intercept else 0.0
         self._offset = np.array([0.0, centre if problem.fit_intercept else 0.0])
         self._order = np.flatnonzero(self._c > 0).astype(np.int64)
         self._limit = np.inf
@@ -146,7 +137,10 @@ class _Descent:
         _fdrop.assemble(*self._csr, self._y, self._p, self.w)
         slack = np.empty(len(self._y))
         _fdrop.slacks(*self._csr, self._K, self._y, self.w, self._widest, slack)
-        b = best_offset(slack, self._y, self._c) if self._fit_intercept else 0.0
+        b = 0.0
+        if self._fit_intercept:
+            # An example of y = 1 pays below its kink, one of y = −1 above.
+            b = flattest(slack * self._y, self._c, -float(self._c[self._y > 0].sum()))
         loss = self._c @ np.maximum(slack - self._y * b, 0.0)
         value = 0.5 * self.w @ self.w + loss
         share = self._balance() if self._fit_intercept else np.ones(len(self._y))
@@ -157,18 +151,5 @@ class _Descent:
 
     def _balance(self) -> Array:
         """Factors that scale the heavier side's weights down until Σya = 0."""
-        sides = [float(self._a[self._y * sign > 0].sum()) for sign in (1, -1)]
-        lighter = min(sides)
-        up, down = (lighter / side if side > 0 else 0.0 for side in sides)
+        up, down = balance(*(float(self._a[self._y * sign > 0].sum()) for sign in (1, -1)))
         return np.asarray(np.where(self._y > 0, up, down))
-
-
-def best_offset(slack: Array, y: Array, c: Array) -> float:
-    """The minimiser over b of Σ c·max(0, slack − y·b), which is convex and piecewise linear."""
-    kinks = slack * y  # an example of y = 1 pays below its kink, one of y = −1 above
-    order = np.argsort(kinks, kind="stable")
-    slope = np.cumsum(c[order]) - c[y > 0].sum()
-    flat = 1e-12 * c.sum()
-    at = min(int(np.searchsorted(slope, -flat)), len(order) - 1)
-    end = min(int(np.searchsorted(slope, flat, side="right")), len(order) - 1)
-    return float(0.5 * (kinks[order[at]] + kinks[order[max(at, end)]]) if end > at else kinks[order[at]])

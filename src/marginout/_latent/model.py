@@ -26,6 +26,7 @@ from marginout._core.validation import (
     warn_user,
 )
 from marginout._core.callbacks import FRAMES, FitTask
+from marginout.solvers._progress import total_history
 
 Array = NDArray[np.float64]
 
@@ -121,10 +122,11 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
             best = min(tried, key=lambda result: result.value)
             results.append(best)
             nets[k] = best.net
+        values = [result.value for result in results]
         found = {
             **layers(),
-            "objective_": float(sum(result.value for result in results)),
-            "objective_history_": _total_history(results),
+            "objective_": float(sum(values)),
+            "objective_history_": np.array(total_history([r.history for r in results], values)),
         }
         check_solution(self._sizes(), **{name: value for name, value in found.items() if name != "classes_"})
         n_iter = max(max(1, len(result.history)) for result in results)
@@ -318,14 +320,7 @@ def merge_examples(X: Any, Y: Array, weights: Array) -> tuple[Any, Array, Array]
     return sp.csr_array(rows) if sp.issparse(X) else rows, np.ascontiguousarray(table[:, d:]), merged
 
 
-def _total_history(results: list[LatentResult]) -> Array:
-    """F of all problems together after as many iterations of each."""
-    length = max(len(result.history) for result in results)
-    padded = [[*r.history, *([r.value] * (length - len(r.history)))] for r in results]
-    return np.asarray(np.sum(padded, axis=0))
-
-
-def _warn(results: list[LatentResult], max_iter: int) -> None:
+def _warn(results: list[LatentResult], max_iter: int, stacklevel: int) -> None:
     """Say how fast F was still falling where a fit stopped at `max_iter`, and what helps."""
     late = [result.decrease for result in results if not result.converged]
     if late:

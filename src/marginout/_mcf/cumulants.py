@@ -9,13 +9,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marginout._core.design import BLOCK_ENTRIES, GroupSums, linear_scores, worker_threads
+from marginout._core.design import BLOCK_ENTRIES, Design, GroupSums, linear_scores, worker_threads
 from marginout._kernels import _mgf
 from marginout.noise import Deletion, Noise
 
@@ -59,9 +59,9 @@ class Cumulants(ABC):
     What was found at W may be kept for the next call: W is a new array wherever it is another one.
     """
 
-    def __init__(self, X: Any, noise: Noise, coding: Coding) -> None:
-        self.X, self.noise, self.coding = X, noise, coding
-        self.n, self.d = X.shape
+    def __init__(self, design: Design, noise: Noise, coding: Coding) -> None:
+        self.design, self.noise, self.coding = design, noise, coding
+        self.n, self.d = design.n, design.d
 
     @abstractmethod
     def forward(self, W: Array) -> Array:
@@ -72,18 +72,18 @@ class Cumulants(ABC):
         """The gradient of Σ R∘L in W, (d, K): one pass over X."""
 
 
-def make_cumulants(X: Any, noise: Noise, coding: Coding) -> Cumulants:
-    """The cumulants for validated X: CSR, or dense in any memory order."""
+def make_cumulants(design: Design, noise: Noise, coding: Coding) -> Cumulants:
+    """The cumulants for the data and the noise of a design."""
     if noise.affine_mgf:
-        return AffineCumulants(X, noise, coding)
-    if noise.moments(X.shape[1]).groups is not None:
-        return GroupCumulants(X, noise, coding)
+        return AffineCumulants(design, noise, coding)
+    if design.groups is not None:
+        return GroupCumulants(design, noise, coding)
     # Without noise there are no exponentials to be saved in a joint problem.
-    counted = sp.issparse(X) and (not coding.joint or np.any(noise.survivors(X.shape[1])[0]))
-    kinds = distinct_counts(X) if counted else None
-    if kinds is None or len(kinds.columns) * (JOINT_ENTRIES if coding.joint else ENTRIES) > X.nnz:
-        return DeletionCumulants(X, noise, coding)
-    return (JointCountCumulants if coding.joint else CountCumulants)(X, noise, coding, kinds)
+    counted = design.storage == "csr" and (not coding.joint or np.any(noise.survivors(design.d)[0]))
+    kinds = distinct_counts(design) if counted else None
+    if kinds is None or len(kinds.columns) * (JOINT_ENTRIES if coding.joint else ENTRIES) > design.nnz:
+        return DeletionCumulants(design, noise, coding)
+    return (JointCountCumulants if coding.joint else CountCumulants)(design, noise, coding, kinds)
 
 
 class Counts(NamedTuple):
@@ -94,57 +94,52 @@ class Counts(NamedTuple):
     numbers: NDArray[Any]
 
 
-def distinct_counts(X: Any) -> Counts | None:
-    """The distinct entries of CSR X, or None if it holds no whole numbers, or too large ones."""
-    if not X.nnz:
+def distinct_counts(design: Design) -> Counts | None:
+    """The distinct entries of X, stored as CSR; None if they are no whole numbers, or too large."""
+    nnz = design.nnz
+    if not nnz:
         return None
-    data, indices = X.data[: X.nnz], X.indices[: X.nnz]
+    data, indices = (part[:nnz] for part in design.rows[:2])
     low, high = data.min(), data.max()
-    if high - low >= TABLE * X.nnz:
+    if high - low >= TABLE * nnz:
         return None
     width = int(high - low) + 1
-    if X.shape[1] * width > TABLE * X.nnz or np.any(data != np.rint(data)):
+    if design.d * width > TABLE * nnz or np.any(data != np.rint(data)):
         return None
     key = indices.astype(np.int64) * width + (data - low).astype(np.int64)
-    present = np.zeros(X.shape[1] * width, dtype=bool)
+    present = np.zeros(design.d * width, dtype=bool)
     present[key] = True
     kinds = np.flatnonzero(present)
-    number = np.cumsum(present, dtype=X.indices.dtype) - 1
+    number = np.cumsum(present, dtype=indices.dtype) - 1
     return Counts(kinds // width, np.asarray(float(low) + kinds % width, np.float64), number[key])
 
 
 class DeletionCumulants(Cumulants):
     """Features that are deleted or survive, by the compiled passes."""
 
-    def __init__(self, X: Any, noise: Noise, coding: Coding) -> None:
-        super().__init__(X, noise, coding)
+    #: The pass over X, by its storage.
+    PASSES: ClassVar[dict[str, Any]] = {"csr": _mgf.csr_pass, "dense": _mgf.dense_pass}
+
+    def __init__(self, design: Design, noise: Noise, coding: Coding) -> None:
+        super().__init__(design, noise, coding)
         self._survivors = noise.survivors(self.d)
-        self._pass: Any = _mgf.dense_pass
-        self._rows: tuple[Any, ...] = (X,)
-        self._nnz = X.size
-        if sp.issparse(X):
-            indptr = X.indptr.astype(X.indices.dtype, copy=False)
-            empty = np.zeros(1, X.dtype), np.zeros(1, indptr.dtype)
-            data, indices = (X.data, X.indices) if X.nnz else empty
-            self._rows = tuple(map(np.ascontiguousarray, (data, indices, indptr)))
-            self._pass, self._nnz = _mgf.csr_pass, X.nnz
 
     def forward(self, W: Array) -> Array:
         S = np.zeros((self.n, W.shape[1]))
-        threads = worker_threads(WORTH * self._nnz * W.shape[1])
+        threads = worker_threads(WORTH * self.design.nnz * W.shape[1])
         self._run(W, S, S.copy(), np.zeros((threads, 1, 1)), False, threads)
         return S
 
     def backward(self, W: Array, R: Array) -> Array:
-        threads = worker_threads(WORTH * self._nnz * W.shape[1])
+        threads = worker_threads(WORTH * self.design.nnz * W.shape[1])
         G = np.zeros((threads, *W.shape))
         self._run(W, np.zeros_like(R), R, G, True, threads)
         return np.asarray(G.sum(axis=0))
 
     def _run(self, W: Array, S: Array, R: Array, G: Array, backward: bool, threads: int) -> None:
-        coding = self.coding
-        self._pass(
-            *self._rows, *self._survivors, coding.classes, coding.a, coding.joint,
+        design, coding = self.design, self.coding
+        self.PASSES[design.storage](
+            *design.rows, *self._survivors, coding.classes, coding.a, coding.joint,
             np.ascontiguousarray(W), S, np.ascontiguousarray(R), G, backward, threads,
         )  # fmt: skip
 
@@ -155,12 +150,13 @@ class CountCumulants(Cumulants):
     On 2,000 book reviews 184,408 entries are 10,363 different ones.
     """
 
-    def __init__(self, X: Any, noise: Noise, coding: Coding, kinds: Counts) -> None:
-        super().__init__(X, noise, coding)
+    def __init__(self, design: Design, noise: Noise, coding: Coding, kinds: Counts) -> None:
+        super().__init__(design, noise, coding)
         rate, factor = noise.survivors(self.d)
         self._columns, self._rate = kinds.columns, rate[kinds.columns]
         self._values = kinds.values * factor[kinds.columns]
-        members = sp.csr_array((np.ones(X.nnz), kinds.numbers, X.indptr), (self.n, len(kinds.columns)))
+        entries = np.ones(design.nnz), kinds.numbers, design.rows[2]
+        members = sp.csr_array(entries, (self.n, len(kinds.columns)))
         rows = [np.flatnonzero(coding.classes == c) for c in range(len(coding.a))]
         self._classes = [(c, at, members[at]) for c, at in enumerate(rows) if at.size]
         self._last: tuple[Any, list[tuple[Array, Array, Array]]] = None, []
@@ -199,11 +195,11 @@ class CountCumulants(Cumulants):
 class JointCountCumulants(DeletionCumulants):
     """Counts in joint problems: each distinct entry's exponentials are taken once, exp(t_k x) = E_k / E_c."""
 
-    def __init__(self, X: Any, noise: Noise, coding: Coding, kinds: Counts) -> None:
-        super().__init__(X, noise, coding)
+    def __init__(self, design: Design, noise: Noise, coding: Coding, kinds: Counts) -> None:
+        super().__init__(design, noise, coding)
         rate, factor = self._survivors
         self._kinds = kinds.columns, kinds.values * factor[kinds.columns], rate[kinds.columns]
-        *_, indptr = self._rows
+        *_, indptr = design.rows
         self._entries = kinds.numbers.astype(indptr.dtype, copy=False), indptr
         with np.errstate(divide="ignore"):
             self._least = -np.log(self._kinds[2]), -np.log1p(-self._kinds[2])
@@ -240,11 +236,9 @@ class JointCountCumulants(DeletionCumulants):
 class AffineCumulants(Cumulants):
     """Noises whose log-MGF is affine in x, log M(t, x) = log M(t, 0) + x·slope(t): matrix products."""
 
-    def __init__(self, X: Any, noise: Noise, coding: Coding) -> None:
-        super().__init__(X, noise, coding)
-        noise.moments(self.d)  # for its check of the parameters' lengths
-        entries = X.nnz if sp.issparse(X) else X.size
-        self._block = max(16, BLOCK_ENTRIES * self.n // max(entries, 1))
+    def __init__(self, design: Design, noise: Noise, coding: Coding) -> None:
+        super().__init__(design, noise, coding)
+        self._block = max(16, BLOCK_ENTRIES * self.n // max(design.nnz, 1))
 
     def forward(self, W: Array) -> Array:
         S = np.zeros((self.n, W.shape[1]))
@@ -256,7 +250,7 @@ class AffineCumulants(Cumulants):
                 return np.full_like(S, np.inf)
             slope, base = (at_one - at_zero).T, at_zero.sum(axis=1)
             for rows in blocks:
-                S[rows] = linear_scores(self.X[rows], slope) + base
+                S[rows] = linear_scores(self.design.X[rows], slope) + base
         return S
 
     def backward(self, W: Array, R: Array) -> Array:
@@ -267,7 +261,7 @@ class AffineCumulants(Cumulants):
             slope = self.noise.tilted_mean(T, np.ones(self.d)).T - at_zero
             back, weight = np.zeros_like(W), np.zeros(W.shape[1])
             for rows in blocks:
-                back += self.X[rows].T @ R[rows]
+                back += self.design.X[rows].T @ R[rows]
                 weight += R[rows].sum(axis=0)
             self.coding.add_gradient(c, slope * back + at_zero * weight, total)
         return total
@@ -283,11 +277,10 @@ class AffineCumulants(Cumulants):
 class GroupCumulants(Cumulants):
     """Features that are deleted in groups: L = Σ_g log(q_g + (1 − q_g) exp(t_g·x_g)), x as it survives."""
 
-    def __init__(self, X: Any, noise: Noise, coding: Coding) -> None:
-        super().__init__(X, noise, coding)
-        groups = noise.moments(self.d).groups
-        assert groups is not None
-        self._sums = GroupSums(X, groups)
+    def __init__(self, design: Design, noise: Noise, coding: Coding) -> None:
+        super().__init__(design, noise, coding)
+        assert design.groups is not None
+        self._sums = GroupSums(design.X, design.groups)
         rate, self._factor = noise.survivors(self.d)
         self._law = Deletion([rate[own[0]] for own in self._sums.members])
 

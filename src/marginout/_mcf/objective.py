@@ -71,7 +71,7 @@ class MgfObjective:
     def __init__(
         self, design: Design, noise: Noise, coding: Coding, weights: Array, loss: str, fit_intercept: bool
     ) -> None:
-        self.cumulants = make_cumulants(design.X, noise, coding)
+        self.cumulants = make_cumulants(design, noise, coding)
         self.coding, self.weights, self.fit_intercept = coding, weights, fit_intercept
         self.exponential = loss == "exponential"
         self._design = design

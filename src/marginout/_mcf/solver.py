@@ -16,7 +16,7 @@ import numpy as np
 
 from marginout._mcf.objective import Array, MgfObjective, Point
 from marginout.solvers._quasi_newton import Memory, wolfe_step
-from marginout.solvers._progress import Monitor, Result
+from marginout.solvers._progress import Monitor, Result, total_history
 
 #: How much the suboptimality may exceed its estimate by the metric, beyond what it has done so far.
 SAFETY = 2.0
@@ -57,15 +57,14 @@ def solve(
                 break
         runs.append(run)
         at += one.K
-    longest = max(len(run.history) for run in runs)
-    padded = [run.history + run.history[-1:] * (longest - len(run.history)) for run in runs]
+    values = [run.point.value for run in runs]
     return Result(
         *solution,
-        value=np.array([run.point.value for run in runs]),
+        value=np.array(values),
         gap=np.array([run.gap for run in runs]),
         converged=np.array([run.converged for run in runs]),
-        n_iter=longest,
-        history=[float(sum(values)) for values in zip(*padded, strict=True)],
+        n_iter=max(len(run.history) for run in runs),
+        history=total_history([run.history for run in runs], values),
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.svm import LinearSVC
 
@@ -18,9 +17,6 @@ from marginout.noise import Deletion, Noise
 from marginout.solvers import Solver, choose
 
 Array = NDArray[np.float64]
-
-#: Smallest entry of X whose square is far enough from zero to be divided by.
-TINY = 1e-140
 
 
 @documented
@@ -126,16 +122,8 @@ class FeatureDeletionSVC(DropoutClassifier):
                 f"n_deletions={n_deletions} must be at most the number of features, n_features={X.shape[1]}."
             )
         if n_deletions == 0:
-            return super()._problem(design, plan, Y, weights)
-        if not sp.issparse(X):
-            X = sp.csr_array(X)
-        # Entries whose squares are no numbers any more count for nothing, like stored zeros.
-        nothing = np.abs(X.data) <= TINY  # in single precision TINY is 0
-        if nothing.any():
-            X = X.copy()
-            X.data[nothing] = 0.0
-            X.eliminate_zeros()
-        return DeletionProblem(X, Y, weights, n_deletions, fit_intercept)
+            return super()._objective(X, noise, Y, weights, fit_intercept)
+        return DeletionProblem.of(X, Y, weights, n_deletions, fit_intercept)
 
     def _solver(self, objective: Any) -> Solver:
         return solver.solve if isinstance(objective, DeletionProblem) else choose("auto", objective)

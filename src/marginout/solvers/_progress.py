@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass
@@ -60,6 +61,13 @@ class Result:
             "raise tol.",
             ConvergenceWarning,
         )
+
+
+def total_history(histories: Sequence[Sequence[float]], ends: Sequence[float]) -> list[float]:
+    """F summed over problems after as many iterations of each; one that ended earlier stays at its end."""
+    length = max(map(len, histories))
+    padded = [[*own, *[end] * (length - len(own))] for own, end in zip(histories, ends, strict=True)]
+    return [float(sum(values)) for values in zip(*padded, strict=True)]
 
 
 #: A problem also counts as solved when as many iterations together lower F by less than tol/100.
