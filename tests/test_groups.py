@@ -31,7 +31,6 @@ from marginout import (
 from marginout._core.design import GroupCsrDesign, GroupDenseDesign, GroupSums, make_design
 from marginout._groups import resolve_groups
 from marginout._latent.activations import ACTIVATIONS
-from marginout._latent.blocks import block_class
 from marginout._latent.objective import LatentObjective, Net
 from marginout._mcf import least_squares
 from marginout._mcf.cumulants import Coding
@@ -384,8 +383,7 @@ def test_hidden_layer(noise, propagation, storage):
         p = np.array([p for p, _ in pairs])
         mean = p @ inputs
         cov = (inputs - mean).T @ (p[:, None] * (inputs - mean))
-        alpha = objective._scaled(net.alpha)
-        block = block_class(design)(design, objective.kappa, slice(n, n + 1), alpha)
+        block = objective.inputs.block(slice(n, n + 1), objective.inputs.scaled(net.alpha))
         A, S = block.inputs(True)
         np.testing.assert_allclose(A[0], mean, atol=1e-12)
         np.testing.assert_allclose(S[0], np.diag(cov), atol=1e-12)

@@ -1,29 +1,69 @@
-"""What the hidden layer asks of some rows of X, for every way to store and to corrupt them."""
+"""Rows of X as the inputs of a hidden layer, for every way to store and to corrupt them.
+
+α carries the scales of the mean M = X·diag(scale). For such weights the variance of an entry is
+V = κ·x^power with κ = coefficient·scale^(power − 2).
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marginout._core.design import Design, GroupDesign
+from marginout._core.design import Design, GroupSums
 from marginout._kernels import _latent
 
 Array = NDArray[np.float64]
 
 
-class Block(ABC):
-    """Some rows of X, and what the hidden layer asks of them; scales are in α already."""
+class LayerInputs:
+    """All rows of a design.
 
-    def __init__(self, design: Design, kappa: Array, rows: slice, alpha: Array) -> None:
+    Noise is `multiplicative`, with a variance V for every entry of X, or `additive`, with one covariance for
+    all rows, or there is none.
+    """
+
+    def __init__(self, design: Design) -> None:
+        self.design, self.square = design, design.power == 2
+        self.multiplicative = design.power > 0 and not design.noiseless
+        self.additive = design.power == 0 and not design.noiseless
+        self.kappa = np.zeros(design.d)
+        if self.multiplicative:
+            self.kappa = design.coefficient * design.scale ** (design.power - 2.0)
+        self.sums = None if design.groups is None else GroupSums(design.X, design.groups)
+        self._block = BLOCKS[design.storage] if design.groups is None else GroupBlock
+
+    def scaled(self, alpha: Array) -> Array:
+        """α with the scales of the mean: also the adjoint of that."""
+        return np.ascontiguousarray(self.design.scale[:, None] * alpha)
+
+    def additive_covariance(self, alpha: Array) -> Array | None:
+        """Σ = αᵀ diag(coefficient) α of additive noise, (K, K), for all rows; None for other noise."""
+        return alpha.T @ (self.design.coefficient[:, None] * alpha) if self.additive else None
+
+    def additive_gradient(self, alpha: Array, R: Array) -> Array:
+        """The gradient of Σ R∘Σ_additive in α, for a symmetric R, (K, K)."""
+        return np.asarray(2 * self.design.coefficient[:, None] * (alpha @ R))
+
+    def entries(self, K: int, P: int) -> int:
+        """Numbers that a row needs, about, for K units and P outputs."""
+        return self._block.entries(self, K, P)
+
+    def block(self, rows: slice, alpha: Array) -> Block:
+        """Some rows, for scaled weights α."""
+        return self._block(self, rows, alpha)
+
+
+class Block(ABC):
+    """Some rows of X, and what the hidden layer computes from them."""
+
+    def __init__(self, inputs: LayerInputs, rows: slice, alpha: Array) -> None:
         self.size, self.alpha = rows.stop - rows.start, alpha
-        self.kappa, self.square = kappa, design.power == 2
 
     @staticmethod
     @abstractmethod
-    def entries(design: Design, K: int, P: int) -> int:
+    def entries(inputs: LayerInputs, K: int, P: int) -> int:
         """Numbers that a row needs, about, for K units and P outputs."""
 
     @abstractmethod
@@ -47,15 +87,14 @@ class DenseBlock(Block):
     """Rows copied to float64, multiplied by BLAS."""
 
     @staticmethod
-    def entries(design: Design, K: int, P: int) -> int:
-        return max(int(design.d), K) * P
+    def entries(inputs: LayerInputs, K: int, P: int) -> int:
+        return max(int(inputs.design.d), K) * P
 
-    def __init__(self, design: Design, kappa: Array, rows: slice, alpha: Array) -> None:
-        super().__init__(design, kappa, rows, alpha)
-        self._X = np.asarray(design.X[rows], dtype=np.float64)
-        if kappa.any():
-            self._V = self._X * self._X if self.square else self._X
-            self._V = self._V * self.kappa
+    def __init__(self, inputs: LayerInputs, rows: slice, alpha: Array) -> None:
+        super().__init__(inputs, rows, alpha)
+        self._X = np.asarray(inputs.design.X[rows], dtype=np.float64)
+        if inputs.multiplicative:
+            self._V = (self._X * self._X if inputs.square else self._X) * inputs.kappa
 
     def inputs(self, variance: bool) -> tuple[Array, Array]:
         A = self._X @ self.alpha
@@ -84,13 +123,13 @@ class CsrBlock(Block):
     """Rows of non-zeros, passed over by the compiled kernels."""
 
     @staticmethod
-    def entries(design: Design, K: int, P: int) -> int:
-        return max(int(design.nnz) // int(design.n) + 1, K) * P
+    def entries(inputs: LayerInputs, K: int, P: int) -> int:
+        return max(int(inputs.design.nnz) // int(inputs.design.n) + 1, K) * P
 
-    def __init__(self, design: Design, kappa: Array, rows: slice, alpha: Array) -> None:
-        super().__init__(design, kappa, rows, alpha)
-        data, indices, indptr = design.rows
-        self._rows = data, indices, indptr, rows.start, rows.stop, self.kappa, self.square
+    def __init__(self, inputs: LayerInputs, rows: slice, alpha: Array) -> None:
+        super().__init__(inputs, rows, alpha)
+        data, indices, indptr = inputs.design.rows
+        self._rows = data, indices, indptr, rows.start, rows.stop, inputs.kappa, inputs.square
         self._nnz = int(indptr[rows.stop] - indptr[rows.start])
         self._none = np.zeros((1, 1)), np.zeros((1, 1, 1))
 
@@ -126,15 +165,17 @@ class GroupBlock(Block):
     """
 
     @staticmethod
-    def entries(design: Design, K: int, P: int) -> int:
-        assert isinstance(design, GroupDesign)
-        return design.sums.count * (K + P)
+    def entries(inputs: LayerInputs, K: int, P: int) -> int:
+        assert inputs.sums is not None
+        return inputs.sums.count * (K + P)
 
-    def __init__(self, design: Design, kappa: Array, rows: slice, alpha: Array) -> None:
-        super().__init__(design, kappa, rows, alpha)
-        assert isinstance(design, GroupDesign)
-        self._sums, self._rows, self._kappa = design.sums, rows, design.group_kappa[:, None]
-        self._Z = design.sums.forward(rows, alpha)
+    def __init__(self, inputs: LayerInputs, rows: slice, alpha: Array) -> None:
+        super().__init__(inputs, rows, alpha)
+        assert inputs.sums is not None
+        self._sums, self._rows = inputs.sums, rows
+        self._kappa = np.zeros((inputs.sums.count, 1))
+        self._kappa[inputs.sums.groups, 0] = inputs.kappa
+        self._Z = inputs.sums.forward(rows, alpha)
 
     def inputs(self, variance: bool) -> tuple[Array, Array]:
         A = self._Z.sum(axis=1)
@@ -157,8 +198,5 @@ class GroupBlock(Block):
         return np.asarray((self._kappa * self._Z).transpose(0, 2, 1) @ self._Z)
 
 
-def block_class(design: Design) -> type[Block]:
-    """The blocks that suit a design."""
-    if isinstance(design, GroupDesign):
-        return GroupBlock
-    return CsrBlock if sp.issparse(design.X) else DenseBlock
+#: Blocks of independently corrupted features, by the storage of X.
+BLOCKS: dict[str, type[Block]] = {"csr": CsrBlock, "dense": DenseBlock}

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -31,7 +32,7 @@ from numpy.typing import NDArray
 
 from marginout._core.design import Design, one_blas_thread, worker_threads
 from marginout._latent.activations import Activation, Unit
-from marginout._latent.blocks import Block, block_class
+from marginout._latent.blocks import Block, LayerInputs
 from marginout._core.objective import ROUNDING
 from marginout.losses import Loss
 
@@ -110,50 +111,34 @@ class LatentObjective:
         fit_intercept: bool,
         rounding: float = ROUNDING,
     ) -> None:
-        self.design, self.activation, self.propagation = design, activation, propagation
+        self.design, self.inputs = design, LayerInputs(design)
+        self.activation, self.propagation = activation, propagation
         self.loss, self.Y, self.weights = loss, Y, weights
-        self.hidden_penalty, self.fit_intercept, self.rounding = hidden_penalty, fit_intercept, rounding
-        self.multiplicative = design.power > 0 and not design.noiseless
-        self.additive = design.power == 0 and not design.noiseless
+        self.hidden_penalty, self.fit_intercept = hidden_penalty, fit_intercept
         self.floor = (rounding * loss.scale) ** 2
-        # α carries the scales, so V is written for weights that are scaled already. Additive noise
-        # has no scale to carry: its variance stays outside of the blocks.
-        self.kappa = np.zeros(design.d)
-        if self.multiplicative:
-            self.kappa = design.coefficient * design.scale ** (design.power - 2.0)
 
     def rounded(self, rounding: float) -> LatentObjective:
         """The same objective with the loss's kinks rounded off by a fraction of its scale."""
-        return LatentObjective(
-            self.design,
-            self.activation,
-            self.propagation,
-            self.loss,
-            self.Y,
-            self.weights,
-            self.hidden_penalty,
-            self.fit_intercept,
-            rounding,
-        )
+        smooth = copy(self)
+        smooth.floor = (rounding * self.loss.scale) ** 2
+        return smooth
 
     def value_and_gradient(self, net: Net) -> tuple[float, Net]:
         """F and its gradient, a network of slopes: one pass over X."""
-        alpha = self._scaled(net.alpha)
-        shared = self._additive_covariance(net.alpha)
+        shared = self.inputs.additive_covariance(net.alpha)
 
         def work(rows: slice, block: Block, sums: _Sums) -> None:
             self._add_block(rows, block, net, shared, sums)
 
-        sums = self._each_block(work, alpha, net)
-        G = sums.net.alpha
+        sums = self._each_block(work, net)
         with np.errstate(over="ignore", invalid="ignore"):
-            G = self._scaled(G) + self.hidden_penalty * net.alpha
+            G = self.inputs.scaled(sums.net.alpha) + self.hidden_penalty * net.alpha
             if shared is not None:
-                G += 2 * self.design.coefficient[:, None] * (net.alpha @ sums.R)
-            ridge = 0.5 * (np.vdot(net.W, net.W) + self.hidden_penalty * np.vdot(net.alpha, net.alpha))
+                G += self.inputs.additive_gradient(net.alpha, sums.R)
+            squares = 0.5 * (np.vdot(net.W, net.W) + self.hidden_penalty * np.vdot(net.alpha, net.alpha))
         if not self.fit_intercept:
             sums.net.a[:], sums.net.b[:] = 0.0, 0.0
-        return float(sums.value + ridge), Net(G, sums.net.a, sums.net.W + net.W, sums.net.b)
+        return float(sums.value + squares), Net(G, sums.net.a, sums.net.W + net.W, sums.net.b)
 
     def value(self, net: Net) -> float:
         """F alone."""
@@ -161,15 +146,14 @@ class LatentObjective:
 
     def moments(self, net: Net) -> tuple[Array, Array]:
         """Mean and variance of every score, each (n, P)."""
-        alpha = self._scaled(net.alpha)
-        shared = self._additive_covariance(net.alpha)
+        shared = self.inputs.additive_covariance(net.alpha)
         m, v = np.empty(self.Y.shape), np.empty(self.Y.shape)
 
         def work(rows: slice, block: Block, sums: _Sums) -> None:
             unit, U = self._units(block, net, shared)
             m[rows], v[rows], _ = self._block_moments(block, unit, U, net, shared)
 
-        self._each_block(work, alpha, net)
+        self._each_block(work, net)
         return m, v - self.floor
 
     def start(self, n_hidden: int, rng: Any) -> Net:
@@ -207,8 +191,7 @@ class LatentObjective:
 
         I + C Σ γ (ggᵀ + Cov), bordered by the offset: the matrix of the paper's closed form.
         """
-        alpha = self._scaled(net.alpha)
-        shared = self._additive_covariance(net.alpha)
+        shared = self.inputs.additive_covariance(net.alpha)
         K, P = net.W.shape
         total = np.zeros((P, K + 1, K + 1))
 
@@ -218,14 +201,14 @@ class LatentObjective:
             gamma = self.weights[rows] * self.loss.majorizer(m, v, self.Y[rows])
             G1 = np.column_stack([unit.g, np.ones(len(m))])
             second = G1[:, :, None] * G1[:, None, :]
-            if self.multiplicative or shared is not None:
+            if self.inputs.multiplicative or shared is not None:
                 S = block.covariance() if shared is None else shared
                 second[:, :K, :K] += S * unit.eta[:, :, None] * unit.eta[:, None, :]
             if unit.rest is not None:
                 np.einsum("nkk->nk", second)[:, :K] += unit.rest.r
             total[...] += np.tensordot(gamma.T, second, 1)
 
-        self._each_block(work, alpha, net, cubes=K * K, threads=1)
+        self._each_block(work, net, cubes=True, threads=1)
         total[:, range(K), range(K)] += 1.0
         return total
 
@@ -234,7 +217,7 @@ class LatentObjective:
     def _units(self, block: Block, net: Net, shared: Array | None) -> tuple[Unit, Array]:
         """The hidden units at the rows of a block, and u = η∘w of every output, (size, P, K)."""
         noisy = self.propagation == "gaussian" and not self.design.noiseless
-        A, S = block.inputs(noisy and self.multiplicative)
+        A, S = block.inputs(noisy and self.inputs.multiplicative)
         A += net.a
         if noisy:
             if shared is not None:
@@ -250,7 +233,7 @@ class LatentObjective:
         """Means and variances of the scores, (size, P), and T."""
         m = unit.g @ net.W + net.b
         T: Array | None = None
-        if self.multiplicative:
+        if self.inputs.multiplicative:
             v, T = block.spread(U)
         elif shared is not None:
             T = U @ shared
@@ -298,13 +281,6 @@ class LatentObjective:
 
     # ------------------------------------------------------------------ all blocks
 
-    def _scaled(self, alpha: Array) -> Array:
-        return np.ascontiguousarray(self.design.scale[:, None] * alpha)
-
-    def _additive_covariance(self, alpha: Array) -> Array | None:
-        """Σ of additive noise, the same for every example; None for other noise."""
-        return alpha.T @ (self.design.coefficient[:, None] * alpha) if self.additive else None
-
     def _blocks(self, entries: int) -> list[slice]:
         """Rows in blocks whose largest array has about BLOCK_ENTRIES entries."""
         n = self.design.n
@@ -314,19 +290,18 @@ class LatentObjective:
     def _each_block(
         self,
         work: Callable[[slice, Block, _Sums], None],
-        alpha: Array,
         net: Net,
-        cubes: int = 0,
+        cubes: bool = False,
         threads: int | None = None,
     ) -> _Sums:
         """Run `work(rows, block, sums)` over all blocks and add up the sums.
 
-        Every thread takes fixed blocks, and BLAS is kept to one thread inside of each: a
-        result depends on the number of threads but never on their timing.
+        `cubes`: it makes (rows, K, K) arrays. Every thread takes fixed blocks, and BLAS is kept to one thread
+        inside of each: a result depends on the number of threads but never on their timing.
         """
         K, P = net.W.shape
-        make = block_class(self.design)
-        blocks = self._blocks(max(make.entries(self.design, K, P), cubes and make.entries(self.design, K, K)))
+        alpha = self.inputs.scaled(net.alpha)
+        blocks = self._blocks(self.inputs.entries(K, max(K, P) if cubes else P))
         if threads is None:
             threads = min(worker_threads(self.design.nnz * K * P), len(blocks))
 
@@ -334,7 +309,7 @@ class LatentObjective:
             sums = _Sums(net)
             with np.errstate(over="ignore", invalid="ignore"):  # too long a trial step; F tells
                 for rows in blocks[first::threads]:
-                    work(rows, make(self.design, self.kappa, rows, alpha), sums)
+                    work(rows, self.inputs.block(rows, alpha), sums)
             return sums
 
         if threads == 1:
