@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.svm import LinearSVC
 
+from marginout._core.design import make_design
 from marginout._fdrop import solver
 from marginout._fdrop.problem import DeletionProblem
+from marginout._core.objective import Objective
 from marginout._core.validation import check_count
 from marginout._models.linear import DropoutClassifier
 from marginout.losses import Hinge, Loss
@@ -110,23 +112,25 @@ class FeatureDeletionSVC(DropoutClassifier):
     def _loss(self, Y: Array) -> Loss:
         return Hinge()
 
-    def _noise(self) -> Noise:
-        """None: nothing is averaged over, the worst case is taken."""
-        return Deletion(0.0)
-
-    def _problem(self, design: Design, plan: Plan, Y: Array, weights: Array) -> tuple[Any, Solver]:
-        X = design.X
+    def _problem(
+        self, X: Any, noise: Noise, Y: Array, weights: Array, fit_intercept: bool
+    ) -> tuple[Objective | DeletionProblem, Solver]:
+        """The function to minimise, for checked X and weights that C is part of, and its solver."""
         n_deletions = check_count("n_deletions", self.n_deletions, 0)
         if n_deletions > X.shape[1]:
             raise ValueError(
                 f"n_deletions={n_deletions} must be at most the number of features, n_features={X.shape[1]}."
             )
         if n_deletions == 0:
-            return super()._objective(X, noise, Y, weights, fit_intercept)
-        return DeletionProblem.of(X, Y, weights, n_deletions, fit_intercept)
+            objective = Objective(make_design(X, noise), Hinge(), Y, weights, fit_intercept)
+            return objective, choose("auto", objective)
+        return DeletionProblem.of(X, Y, weights, n_deletions, fit_intercept), solver.solve
+
+    def _objective(self, *problem: Any) -> Any:
+        return self._problem(*problem)[0]
 
     def _solver(self, objective: Any) -> Solver:
-        return solver.solve if isinstance(objective, DeletionProblem) else choose("auto", objective)
+        return solver.solve if self.n_deletions else choose("auto", objective)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
