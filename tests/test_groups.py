@@ -29,16 +29,16 @@ from marginout import (
     path,
 )
 from marginout._core.design import GroupCsrDesign, GroupDenseDesign, GroupSums, make_design
-from marginout._groups import resolve_groups
 from marginout._latent.activations import ACTIVATIONS
 from marginout._latent.objective import LatentObjective, Net
 from marginout._mcf import least_squares
 from marginout._mcf.cumulants import Coding
 from marginout._mcf.objective import MgfObjective
-from marginout._core.objective import Objective
 from marginout.losses import EpsilonInsensitive, Hinge, Quadratic, logistic
 from marginout.noise import Deletion, Dropout, GroupDeletion, GroupDropout, feature_groups, from_missing
+from marginout.noise.grouping import resolve_groups
 from marginout.solvers import irls, ncg
+from tests.problems import make_objective
 
 N, D, G = 40, 12, 4
 GROUPS = np.array([0, 1, 2, 0, 1, 3, 0, 1, 3, 3, 0, 2])

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marginout._design import csr_arrays
+from marginout._core.design import csr_arrays
 
 Array = NDArray[np.float64]
 

@@ -11,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from marginout._core.design import worker_threads
+from marginout._core.interfaces import Array, Monitor
 from marginout._fdrop.problem import DeletionProblem
 from marginout._kernels import _fdrop
-from marginout._core.objective import Array
 from marginout.solvers._coordinate import SEED, balance, flattest
-from marginout.solvers._progress import Monitor, Result, total_history
+from marginout.solvers._progress import Result, total_history
 
 #: Sweeps before the first look at the duality gap, and the factor from one look to the next.
 FIRST_LOOK, NEXT_LOOK = 4, 1.3

@@ -13,10 +13,9 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from marginout._core.callbacks import FitTask
 from marginout._core.design import linear_scores, make_design
-from marginout._latent.activations import ACTIVATIONS
-from marginout._latent.objective import PROPAGATIONS, LatentObjective, Net
-from marginout._latent.solvers import SOLVERS, LatentResult
+from marginout._core.fit import Block, Plan
 from marginout._core.validation import (
     check_count,
     check_flag,
@@ -25,7 +24,9 @@ from marginout._core.validation import (
     check_solution,
     warn_user,
 )
-from marginout._core.callbacks import FRAMES, FitTask
+from marginout._latent.activations import ACTIVATIONS
+from marginout._latent.objective import PROPAGATIONS, LatentObjective, Net
+from marginout._latent.solvers import SOLVERS, LatentResult
 from marginout.solvers._progress import total_history
 
 Array = NDArray[np.float64]
@@ -320,7 +321,7 @@ def merge_examples(X: Any, Y: Array, weights: Array) -> tuple[Any, Array, Array]
     return sp.csr_array(rows) if sp.issparse(X) else rows, np.ascontiguousarray(table[:, d:]), merged
 
 
-def _warn(results: list[LatentResult], max_iter: int, stacklevel: int) -> None:
+def _warn(results: list[LatentResult], max_iter: int) -> None:
     """Say how fast F was still falling where a fit stopped at `max_iter`, and what helps."""
     late = [result.decrease for result in results if not result.converged]
     if late:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
-from marginout._design import Design
+from marginout._core.design import Design
 from marginout._mcf.cumulants import Coding, make_cumulants
 from marginout.noise import Noise
 

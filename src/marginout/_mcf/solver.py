@@ -14,9 +14,10 @@ from functools import cached_property
 
 import numpy as np
 
+from marginout._core.interfaces import Monitor
 from marginout._mcf.objective import Array, MgfObjective, Point
+from marginout.solvers._progress import Result, total_history
 from marginout.solvers._quasi_newton import Memory, wolfe_step
-from marginout.solvers._progress import Monitor, Result, total_history
 
 #: How much the suboptimality may exceed its estimate by the metric, beyond what it has done so far.
 SAFETY = 2.0

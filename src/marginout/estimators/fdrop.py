@@ -8,15 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.svm import LinearSVC
 
-from marginout._core.design import make_design
+from marginout._core.design.storage import Design
+from marginout._core.fit import Plan
+from marginout._core.validation import check_count
 from marginout._fdrop import solver
 from marginout._fdrop.problem import DeletionProblem
-from marginout._core.objective import Objective
-from marginout._core.validation import check_count
 from marginout._models.linear import DropoutClassifier
+from marginout.estimators._docstrings import documented
 from marginout.losses import Hinge, Loss
 from marginout.noise import Deletion, Noise
-from marginout.solvers import Solver, choose
+from marginout.solvers import Solver
 
 Array = NDArray[np.float64]
 
@@ -112,25 +113,29 @@ class FeatureDeletionSVC(DropoutClassifier):
     def _loss(self, Y: Array) -> Loss:
         return Hinge()
 
-    def _problem(
-        self, X: Any, noise: Noise, Y: Array, weights: Array, fit_intercept: bool
-    ) -> tuple[Objective | DeletionProblem, Solver]:
-        """The function to minimise, for checked X and weights that C is part of, and its solver."""
+    def _noise(self) -> Noise:
+        """None: nothing is averaged over, the worst case is taken."""
+        return Deletion(0.0)
+
+    def _problem(self, design: Design, plan: Plan, Y: Array, weights: Array) -> tuple[Any, Solver]:
+        X = design.X
         n_deletions = check_count("n_deletions", self.n_deletions, 0)
         if n_deletions > X.shape[1]:
             raise ValueError(
                 f"n_deletions={n_deletions} must be at most the number of features, n_features={X.shape[1]}."
             )
         if n_deletions == 0:
-            objective = Objective(make_design(X, noise), Hinge(), Y, weights, fit_intercept)
-            return objective, choose("auto", objective)
-        return DeletionProblem.of(X, Y, weights, n_deletions, fit_intercept), solver.solve
+            return super()._problem(design, plan, Y, weights)
+        return DeletionProblem.of(X, Y, weights, n_deletions, plan.fit_intercept), solver.solve
 
-    def _objective(self, *problem: Any) -> Any:
-        return self._problem(*problem)[0]
+    def _sizes(self) -> dict[str, Any]:
+        return {"C": self.C, "n_deletions": self.n_deletions}
 
-    def _solver(self, objective: Any) -> Solver:
-        return solver.solve if self.n_deletions else choose("auto", objective)
+    def _checked_solver(self) -> str:
+        return "auto"
+
+    def _needs_positive(self) -> bool:
+        return False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginout._latent.model import LatentModel
+from marginout._core.targets import Centred, Numbers, Seen, Targets
 from marginout._core.validation import check_option, check_real
+from marginout._latent.model import LatentModel
 from marginout._models.linear import DropoutClassifier, DropoutRegressor
+from marginout.estimators._docstrings import documented
 from marginout.estimators.logistic import LogisticProbabilities
 from marginout.losses import EpsilonInsensitive, Hinge, Loss, logistic
 
@@ -335,10 +337,10 @@ class LatentDropoutSVR(LatentModel, DropoutRegressor):
         expectation = check_option("expectation", self.expectation, ["bound", "gaussian"])
         return EpsilonInsensitive(epsilon, expectation, scale=float(np.ptp(Y)) or 1.0)
 
-    def _minimize(self, X: Any, y: Any, Y: Array, weights: Array, known: dict[str, Any], start: bool) -> None:
-        # The median depends on how often an example is given; the middle of the range does not. F is not convex,
-        # and an example that is given twice must be one of double weight to the last bit.
-        if self.fit_intercept:
-            some = y[weights[:, 0] > 0]
-            self._centre = float(0.5 * some.min() + 0.5 * some.max())
-        super()._minimize(X, y, (y - self._centre)[:, None], weights, known, start)
+    def _look(self, y: Any, weights: Array) -> tuple[NDArray[Any], Seen]:
+        return y, Numbers.of(y[weights > 0])
+
+    def _targets(self, seen: Any, fit_intercept: bool) -> Targets:
+        # The middle of the range, not the median: F is not convex, and the number of times that an example
+        # is given must not decide which minimum is found.
+        return Centred(seen, 0.5 * seen.low + 0.5 * seen.high if fit_intercept else 0.0)

@@ -11,13 +11,15 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.svm import LinearSVC
 from sklearn.utils.metaestimators import available_if
 
-from marginout._core.design import make_design
+from marginout._core.design.storage import Design
+from marginout._core.fit import Plan
+from marginout._core.objective import Objective, Shard
+from marginout._core.validation import check_option
 from marginout._mcf import least_squares, solver
 from marginout._mcf.cumulants import Coding
 from marginout._mcf.objective import MgfObjective
-from marginout._core.objective import Objective
-from marginout._core.validation import check_option
 from marginout._models.linear import DropoutClassifier, DropoutRegressor
+from marginout.estimators._docstrings import documented
 from marginout.losses import Loss, Quadratic
 from marginout.noise import Noise
 from marginout.solvers import Solver
@@ -131,15 +133,14 @@ class MCFClassifier(DropoutClassifier):
         self.warm_start = warm_start
         self.verbose = verbose
 
-    def _problem(
-        self, X: Any, noise: Noise, Y: Array, weights: Array, fit_intercept: bool
-    ) -> tuple[Objective | list[MgfObjective], Solver]:
-        """The function to minimise, for checked X and weights that C is part of, and its solver."""
-        loss = check_option("loss", self.loss, LOSSES)
-        several, design = Y.shape[1] > 1, make_design(X, noise)
-        if loss == "quadratic":
-            Y = (Y + 1) / 2 if several else Y
-            return Objective(design, Quadratic(), Y, weights, fit_intercept), least_squares.solve
+    def _loss(self, Y: Array) -> Loss | None:
+        return Quadratic() if check_option("loss", self.loss, LOSSES) == "quadratic" else None
+
+    def _problem(self, design: Design, plan: Plan, Y: Array, weights: Array) -> tuple[Any, Solver]:
+        loss, several = self.loss, Y.shape[1] > 1
+        if plan.loss is not None:
+            shard = Shard(design, plan.loss, (Y + 1) / 2 if several else Y, weights)
+            return Objective.of(self._penalty(), shard, plan.fit_intercept), least_squares.solve
         weights = np.ascontiguousarray(weights[:, 0])
         if loss == "logistic" and several:
             codings = [Coding(Y.argmax(axis=1).astype(np.int64), np.ones((Y.shape[1],) * 2), True)]
@@ -147,18 +148,10 @@ class MCFClassifier(DropoutClassifier):
             # Class 1 is the positive one, whose target is 1; t = −y·w.
             rest = 1.0 / (Y.shape[1] - 1) if several else 1.0
             codings = [Coding((y > 0).astype(np.int64), np.array([[rest], [-1.0]]), False) for y in Y.T]
-        objectives = [MgfObjective(design, noise, coding, weights, loss, fit_intercept) for coding in codings]
+        objectives = [
+            MgfObjective(design, plan.noise, coding, weights, loss, plan.fit_intercept) for coding in codings
+        ]
         return objectives, solver.solve
-
-    def _objective(self, *problem: Any) -> Any:
-        return self._problem(*problem)[0]
-
-    def _solver(self, objective: Any) -> Solver:
-        return least_squares.solve if self.loss == "quadratic" else solver.solve
-
-    def _loss(self, Y: Array) -> Loss:
-        # For the check of collapsed models, which reads the scale of the scores only: 1 for every loss.
-        return Quadratic()
 
     def _shift(self, noise: Noise, d: int, fit_intercept: bool) -> Array:
         return super()._shift(noise, d, fit_intercept) if self.loss == "quadratic" else np.zeros(d)
@@ -290,14 +283,9 @@ class MCFRegressor(DropoutRegressor):
     def _loss(self, Y: Array) -> Loss:
         return Quadratic()
 
-    def _problem(
-        self, X: Any, noise: Noise, Y: Array, weights: Array, fit_intercept: bool
-    ) -> tuple[Objective, Solver]:
-        """The function to minimise, for checked X and weights that C is part of, and its solver."""
-        return Objective(make_design(X, noise), Quadratic(), Y, weights, fit_intercept), least_squares.solve
-
-    def _solver(self, objective: Any) -> Solver:
-        return least_squares.solve
+    def _problem(self, design: Design, plan: Plan, Y: Array, weights: Array) -> tuple[Any, Solver]:
+        shard = Shard(design, Quadratic(), Y, weights)
+        return Objective.of(self._penalty(), shard, plan.fit_intercept), least_squares.solve
 
     def to_sklearn(self) -> Ridge:
         """A fitted :class:`sklearn.linear_model.Ridge` with the same predictions."""

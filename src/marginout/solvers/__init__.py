@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from marginout._core.interfaces import Monitor, Solution, Solver
 from marginout._core.objective import Objective
-from marginout.solvers import dual, irls, lbfgs, ncg, newton, smoothing
+from marginout.solvers import continuation, dual, irls, lbfgs, ncg, newton
 from marginout.solvers._progress import Result
 
 __all__ = ["SOLVERS", "Monitor", "Result", "Solution", "Solver", "choose", "named"]
@@ -27,7 +27,7 @@ class Spec(NamedTuple):
 TABLE = (
     Spec("newton", newton.solve, newton.suits),
     Spec("dual", dual.solve, dual.suits, needs_rows=True),
-    Spec("smoothing", smoothing.solve, smoothing.suits),
+    Spec("continuation", continuation.solve, continuation.suits),
     Spec("ncg", ncg.solve),
     Spec("lbfgs", lbfgs.solve),
     Spec("irls", irls.solve, needs_rows=True),

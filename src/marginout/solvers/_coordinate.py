@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from marginout._objective import Array
+from marginout._core.interfaces import Array
 
 #: State of the generator that shuffles the examples at the start.
 SEED = 88172645463325252

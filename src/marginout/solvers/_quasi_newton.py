@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from scipy.linalg.lapack import dtrtrs
 
-from marginout._objective import Array
+from marginout._core.interfaces import Array
 
 #: Steps that the memory holds.
 MEMORY = 20

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from marginout._objective import Array
+from marginout._core.interfaces import Array
 
 
 def roundings(coarsest: float, finest: float, per_decade: int) -> Array:

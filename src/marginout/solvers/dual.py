@@ -15,6 +15,7 @@ import numpy as np
 from marginout._core.interfaces import Array, Design, Monitor
 from marginout._core.objective import Objective, Point, settled
 from marginout.losses import Box
+from marginout.solvers._coordinate import SEED, balance, flattest
 from marginout.solvers._progress import Progress, Result
 
 #: Sweeps before the first look at the duality gap, and the largest factor from one look to the next.
@@ -27,7 +28,6 @@ DUE = 0.7
 #: The penalty of Σβ, as a fraction of the examples' mean squared norm.
 PENALTY = 0.01
 TINY = 1e-300
-SEED = 88172645463325252
 
 
 def suits(objective: Objective) -> bool:
@@ -111,10 +111,8 @@ def _boxes(objective: Objective) -> list[Box]:
 def _balanced(beta: Array) -> Array:
     """β with its heavier side scaled down until Σβ = 0."""
     up, down = np.maximum(beta, 0.0), np.maximum(-beta, 0.0)
-    lighter = min(up.sum(), down.sum())
-    if lighter == 0.0:
-        return np.zeros_like(beta)
-    return np.asarray(up * (lighter / up.sum()) - down * (lighter / down.sum()))
+    above, below = balance(float(up.sum()), float(down.sum()))
+    return np.asarray(above * up - below * down)
 
 
 def _best_offset(box: Box, scores: Array) -> float:
@@ -122,16 +120,7 @@ def _best_offset(box: Box, scores: Array) -> float:
     kink = box.target - scores
     up, down = np.flatnonzero(box.high), np.flatnonzero(box.low)
     kinks = np.concatenate([kink[up] - box.epsilon, kink[down] + box.epsilon])
-    rises = np.concatenate([box.high[up], -box.low[down]])
-    order = np.argsort(kinks, kind="stable")
-    slope = np.cumsum(rises[order]) - box.high.sum()
-    flat = 1e-12 * rises.sum()
-    at = int(np.searchsorted(slope, -flat))
-    if slope[at] > flat:
-        return float(kinks[order[at]])
-    # Any b up to the next kink that rises will do.
-    end = int(np.searchsorted(slope, flat, side="right"))
-    return float(0.5 * (kinks[order[at]] + kinks[order[min(end, len(order) - 1)]]))
+    return flattest(kinks, np.concatenate([box.high[up], -box.low[down]]), -float(box.high.sum()))
 
 
 class _Descent:

@@ -18,10 +18,11 @@ from marginout._core.objective import Objective, dots
 from marginout.solvers import dual
 from marginout.solvers._linesearch import ROUNDING, certify, minimize_line, starting_point
 from marginout.solvers._progress import Progress, Result
+from marginout.solvers._smoothing import roundings
 from marginout.solvers._systems import Cholesky, Woodbury, bordered_step
 
 #: Roundings of the kink, as fractions of the loss's scale; those below FINE only where `tol` asks.
-ROUNDINGS = 10.0 ** np.arange(0.0, -9.1, -0.5)
+ROUNDINGS = roundings(1.0, 1e-9, per_decade=2)
 FINE = 1e-6
 #: A stage ends when a step would lower F by less than this fraction of it; fine ones go further.
 STAGE, LAST = 1e-6, 1e-22

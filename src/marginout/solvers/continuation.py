@@ -21,9 +21,10 @@ from marginout._core.interfaces import Array, Monitor
 from marginout._core.objective import Objective
 from marginout.solvers import lbfgs, newton
 from marginout.solvers._progress import Result
+from marginout.solvers._smoothing import roundings
 
-#: Roundings, as fractions of the loss's scale.
-ROUNDINGS = 10.0 ** -np.arange(1.0, 9.1, 0.5)
+#: Fractions of the loss's scale by which its kinks are smoothed, one after the other.
+ROUNDINGS = roundings(1e-1, 1e-9, per_decade=2)
 #: The part of the tolerance that the rounding may take.
 PART = 0.5
 #: Stages before the last are solved no better than the rounding deserves, as a fraction of its excess.
