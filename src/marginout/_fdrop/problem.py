@@ -33,9 +33,9 @@ class DeletionProblem:
 
     @classmethod
     def of(cls, X: Any, *rest: Any) -> DeletionProblem:
-        """The problem for X in any storage."""
+        """The problem for X in any storage, and the other attributes."""
         X = X if sp.issparse(X) else sp.csr_array(X)
-        # Entries whose squares are no numbers any more count for nothing, like stored zeros.
+        # Entries whose squares underflow are removed, like stored zeros.
         nothing = np.abs(X.data) <= TINY  # in single precision TINY is 0
         if nothing.any():
             X = X.copy()

@@ -1,7 +1,7 @@
-"""Dual block coordinate descent for the SVM that is safe against K deleted features.
+"""Dual block coordinate descent for the SVM of the worst deletion of K features.
 
-The dual, and how one example's part is solved, stand in `_kernels/_fdrop.pyx`. The duality gap,
-with the offset optimal for w and the dual variables made feasible, is the certificate.
+`_kernels/_fdrop.pyx` states the dual and solves the part of one example. The duality gap, with the best
+offset for w and feasible dual variables, is the certificate.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from marginout._kernels import _fdrop
 from marginout.solvers._coordinate import SEED, balance, flattest
 from marginout.solvers._progress import Result, total_history
 
-#: Sweeps before the first look at the duality gap, and the factor from one look to the next.
+#: Sweeps before the duality gap is first computed, and the factor from one time to the next.
 FIRST_LOOK, NEXT_LOOK = 4, 1.3
 #: Weight ρ of ½ρ(Σya)² in the augmented Lagrangian, as a fraction of the examples' mean squared norm.
 RHO = 0.1
-#: Entries that are visited before a fit ends: small problems are solved as well as can be (EXACT),
-#: because it costs nothing; 5e6 entries are some 100 ms.
+#: Entries visited before `tol` ends a fit, some 100 ms, and the relative gap that ends it earlier: small
+#: problems are solved to rounding error, as it costs nothing.
 LEAST, EXACT = 5e6, 1e-14
 
 
@@ -35,7 +35,7 @@ def solve(
     max_iter: int,
     monitor: Monitor | None = None,
 ) -> Result:
-    """Minimise all problems, as many at a time as there are threads; a start sets the offsets only."""
+    """Minimise all problems, as many at a time as there are threads. Of the start, only b is used."""
     K = objective.Y.shape[1]
     threads = worker_threads(objective.X.nnz * K)
     done: list[_Descent] = []
@@ -65,7 +65,7 @@ def _descend(
     pool: ThreadPoolExecutor,
     monitor: Monitor | None,
 ) -> None:
-    """Sweep until every problem's gap is small, looking at it now and then."""
+    """Sweep until the gap of every problem is small; it is computed at times `look`."""
     look = FIRST_LOOK
     while going:
         list(pool.map(_Descent.advance, going, [look] * len(going)))
@@ -78,7 +78,7 @@ def _descend(
 
 
 def _solution(done: list[_Descent], shape: tuple[int, ...]) -> tuple[Array, Array]:
-    """Weights and offsets, zero for the problems that are still to come."""
+    """Weights and offsets; zero for problems that have not begun."""
     W, b = np.zeros(shape), np.zeros(shape[1])
     for k, descent in enumerate(done):
         W[:, k], b[k] = descent.w, descent.b
@@ -86,7 +86,7 @@ def _solution(done: list[_Descent], shape: tuple[int, ...]) -> tuple[Array, Arra
 
 
 class _Descent:
-    """The state of one problem: weights a, shares p, w = Σ y p∘x, and which examples still move."""
+    """The state of one problem: weights a, shares p, w = Σ y p∘x, and the order of the examples."""
 
     def __init__(self, problem: DeletionProblem, k: int, centre: float, tol: float, max_iter: int) -> None:
         self.tol, self.max_iter, self.sweeps, self.converged = tol, max_iter, 0, False
@@ -109,7 +109,7 @@ class _Descent:
         self._seed = np.array([SEED], dtype=np.uint64)
 
     def advance(self, look: int) -> None:
-        """Sweep up to a look at the gap, and see whether it is small enough."""
+        """Sweep until there are `look` sweeps in all, then compute the gap."""
         count = min(look, self.max_iter) - self.sweeps
         self.sweep(count)
         self.sweeps += count
@@ -119,7 +119,7 @@ class _Descent:
         self.converged = self.gap <= (self.tol if enough else EXACT) * self.value
 
     def sweep(self, count: int) -> None:
-        """Go over the examples, leaving out those that sit firmly at zero."""
+        """Sweep over the examples, without those that stay at zero."""
         active = len(self._order)
         for _ in range(count):
             if active == 0:
@@ -132,14 +132,14 @@ class _Descent:
             self._offset[1] += self._rho * self._offset[0]  # the multiplier's step
 
     def certify(self) -> tuple[float, float, float]:
-        """The best offset for w, F there, and the duality gap: three passes, the first refreshes w."""
+        """The best offset for w, F there, and the duality gap: three passes, the first to compute w anew."""
         self.w[:] = 0.0
         _fdrop.assemble(*self._csr, self._y, self._p, self.w)
         slack = np.empty(len(self._y))
         _fdrop.slacks(*self._csr, self._K, self._y, self.w, self._widest, slack)
         b = 0.0
         if self._fit_intercept:
-            # An example of y = 1 pays below its kink, one of y = −1 above.
+            # Below its kink an example of y = 1 has a loss; above it, one of y = −1.
             b = flattest(slack * self._y, self._c, -float(self._c[self._y > 0].sum()))
         loss = self._c @ np.maximum(slack - self._y * b, 0.0)
         value = 0.5 * self.w @ self.w + loss
@@ -150,6 +150,6 @@ class _Descent:
         return float(b), float(value), max(float(value - dual), 0.0)
 
     def _balance(self) -> Array:
-        """Factors that scale the heavier side's weights down until Σya = 0."""
+        """Factors of the weights a, of which one class's are below 1, that make Σya = 0."""
         up, down = balance(*(float(self._a[self._y * sign > 0].sum()) for sign in (1, -1)))
         return np.asarray(np.where(self._y > 0, up, down))

@@ -1,15 +1,15 @@
-r"""What a hidden unit does to a normal pre-activation: the first two moments of σ(z), z ~ N(A, S).
+r"""Hidden units: the first two moments of σ(z) for a normal pre-activation z ~ N(A, S).
 
-Two propagations describe the unit by its mean g, a slope η, and a residual variance r that
-no other unit shares, so that for hidden units of pre-activation covariance Σ
+Two propagations describe a unit by its mean g, a slope η, and a residual variance r that it shares
+with no other unit. For hidden units whose pre-activations have covariance Σ,
 
 .. math:: E\,\sigma(z_k) = g_k, \qquad
           \mathrm{Cov}(\sigma(z_k), \sigma(z_l)) = \eta_k\eta_l\,\Sigma_{kl} + [k = l]\; r_k .
 
-``taylor`` (the paper) expands σ at A: g = σ(A), η = σ'(A), r = 0. A saturated unit has η = 0
-and claims to be safe. ``gaussian`` takes g = E σ(z) and η = E σ'(z), the first coefficients
-of σ in Hermite polynomials, and r = Var σ(z) − η²S, all the rest of its variance: means and
-variances of the units are exact for normal z, covariances to the first order in Σ_kl.
+``taylor`` (the paper) expands σ at A: g = σ(A), η = σ'(A), r = 0. A saturated unit has η = 0, as if noise
+could not reach it. ``gaussian`` takes g = E σ(z) and η = E σ'(z), the first coefficients of σ in Hermite
+polynomials, and r = Var σ(z) − η²S, the rest of its variance: means and variances of the units are exact
+for normal z, covariances are exact to the first order in Σ_kl.
 
 Every derivative follows from f_j = E σ^{(j)}(z), because ∂f_j/∂A = f_{j+1} and, by the heat
 equation, ∂f_j/∂S = ½ f_{j+2}.
@@ -29,7 +29,7 @@ from marginout.losses import TINY, _kolmogorov_rule
 
 Array = NDArray[np.float64]
 
-#: Nodes of the mixture of normals that stands for the logistic distribution: σ to 1e-8.
+#: Number of normal distributions whose mixture approximates the logistic distribution: σ to 1e-8.
 NODES = 10
 
 
@@ -44,7 +44,7 @@ class Rest(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """g, η and ∂η/∂A of the module's docstring; under Taylor's expansion there is no more."""
+    """g, η and ∂η/∂A of the module's docstring; `rest` is None under Taylor's expansion."""
 
     g: Array
     eta: Array
@@ -65,7 +65,7 @@ class _Normal(NamedTuple):
 
 
 class Activation(ABC):
-    """A function σ of the pre-activation, entry by entry."""
+    """An activation function σ, applied entry by entry."""
 
     @abstractmethod
     def __call__(self, A: Array) -> Array:
@@ -80,14 +80,14 @@ class Activation(ABC):
         """Moments of σ(z) for z ~ N(A, S)."""
 
     def taylor(self, A: Array) -> Unit:
-        """The unit linearised at the mean of its pre-activation."""
+        """The unit linearised at the mean A of its pre-activation."""
         return Unit(*self._derivatives(A))
 
     def gaussian(self, A: Array, S: Array) -> Unit:
         """The unit's moments for a normal pre-activation of mean A and variance S."""
         n = self._normal(A, S)
         r = n.var - n.f1 * n.f1 * S
-        some = r > 0  # where nothing is left, the arithmetic may leave -1e-8
+        some = r > 0  # where r is zero, rounding may leave -1e-8
         rest = Rest(
             np.where(some, r, 0.0),
             np.where(some, n.var_a - 2 * n.f1 * n.f2 * S, 0.0),
@@ -153,7 +153,7 @@ class Tanh(Activation):
 
 
 class Relu(Activation):
-    """max(0, z). Its second derivative, a spike at 0, is not seen by Taylor's expansion."""
+    """max(0, z). Taylor's expansion takes its second derivative, a spike at 0, for zero."""
 
     def __call__(self, A: Array) -> Array:
         return np.maximum(A, 0)
@@ -163,7 +163,7 @@ class Relu(Activation):
 
     def _normal(self, A: Array, S: Array) -> _Normal:
         i = 1 / np.maximum(np.sqrt(S), TINY)
-        r = np.clip(A * i, -50.0, 50.0)  # the density vanishes, exactly, long before
+        r = np.clip(A * i, -50.0, 50.0)  # the density is exactly zero long before
         f1 = ndtr(r)
         f2 = np.exp(-0.5 * r * r) * (i / np.sqrt(2 * np.pi))
         f0 = np.maximum(A * f1 + S * f2, 0.0)
@@ -185,7 +185,7 @@ class Identity(Activation):
         return _Normal(A, one, zero, zero, S, zero, one)
 
 
-#: What `activation` may be.
+#: Values of the parameter `activation`.
 ACTIVATIONS: dict[str, Activation] = {
     "sigmoid": Sigmoid(),
     "tanh": Tanh(),

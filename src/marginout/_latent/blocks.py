@@ -20,8 +20,8 @@ Array = NDArray[np.float64]
 class LayerInputs:
     """All rows of a design.
 
-    Noise is `multiplicative`, with a variance V for every entry of X, or `additive`, with one covariance for
-    all rows, or there is none.
+    Noise is `multiplicative` (every entry of X has its own variance V), `additive` (all rows have the same
+    covariance), or absent.
     """
 
     def __init__(self, design: Design) -> None:
@@ -35,7 +35,7 @@ class LayerInputs:
         self._block = BLOCKS[design.storage] if design.groups is None else GroupBlock
 
     def scaled(self, alpha: Array) -> Array:
-        """α with the scales of the mean: also the adjoint of that."""
+        """diag(scale)·α; the map is its own adjoint."""
         return np.ascontiguousarray(self.design.scale[:, None] * alpha)
 
     def additive_covariance(self, alpha: Array) -> Array | None:
@@ -47,16 +47,16 @@ class LayerInputs:
         return np.asarray(2 * self.design.coefficient[:, None] * (alpha @ R))
 
     def entries(self, K: int, P: int) -> int:
-        """Numbers that a row needs, about, for K units and P outputs."""
+        """Numbers that a row takes, about, for K units and P outputs."""
         return self._block.entries(self, K, P)
 
     def block(self, rows: slice, alpha: Array) -> Block:
-        """Some rows, for scaled weights α."""
+        """Some of the rows, for weights α that are scaled already."""
         return self._block(self, rows, alpha)
 
 
 class Block(ABC):
-    """Some rows of X, and what the hidden layer computes from them."""
+    """Some rows of X, and the products of the hidden layer with them."""
 
     def __init__(self, inputs: LayerInputs, rows: slice, alpha: Array) -> None:
         self.size, self.alpha = rows.stop - rows.start, alpha
@@ -64,11 +64,11 @@ class Block(ABC):
     @staticmethod
     @abstractmethod
     def entries(inputs: LayerInputs, K: int, P: int) -> int:
-        """Numbers that a row needs, about, for K units and P outputs."""
+        """Numbers that a row takes, about, for K units and P outputs."""
 
     @abstractmethod
     def inputs(self, variance: bool) -> tuple[Array, Array]:
-        """X α and, if wanted, V (α∘α), each (size, K)."""
+        """X α and, if `variance`, V (α∘α), each (size, K)."""
 
     @abstractmethod
     def spread(self, U: Array) -> tuple[Array, Array]:
@@ -159,7 +159,7 @@ class CsrBlock(Block):
 
 
 class GroupBlock(Block):
-    """Rows whose features are corrupted in groups: Z = α_g·x_g of every group stands for the features.
+    """Rows whose features are corrupted in groups, by Z = α_g·x_g of every group.
 
     v = Σ_g κ_g (z_g·u)², T = Σ_g κ_g (z_g·u) z_g, and a unit's own variance is Σ_g κ_g z_g².
     """

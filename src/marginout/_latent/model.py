@@ -1,4 +1,4 @@
-"""The one fit path of the models with a hidden layer, and the layer as a transformer."""
+"""The base of the estimators with a hidden layer: their fit, and the layer as a transformer."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from marginout.solvers._progress import total_history
 
 Array = NDArray[np.float64]
 
-#: Largest C·Σs.
+#: Largest C·Σs: beyond, F overflows.
 LARGEST_TOTAL = 1e300
-#: Entries of data that are small.
+#: Entries of X, zeros included, up to which equal examples are merged.
 MERGED_ENTRIES = 100_000
-#: Entries of the hidden activations that are held at a time for scores.
+#: Hidden activations in memory at a time, for scores.
 BLOCK_ENTRIES = 1_000_000
 
 
 @dataclass(frozen=True)
 class HiddenUnits:
-    """What hidden units respond to, strongest weight first.
+    """Hidden units in the order of their weights, and the examples that they respond to.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class HiddenUnits:
     class_means: Array | None
 
     def select(self, rows: Any) -> HiddenUnits:
-        """Some of the units, by their position."""
+        """Some of the units, by position."""
         return HiddenUnits(
             self.units[rows],
             self.weights[rows],
@@ -78,7 +78,7 @@ class HiddenUnits:
 
 
 class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: ignore[misc]
-    """What the models with a hidden layer share."""
+    """Base of the models with a hidden layer, beside a classifier or regressor of `_models.linear`."""
 
     hidden_coef_: Array
     hidden_intercept_: Array
@@ -96,7 +96,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         solver = check_option("solver", self.solver, ["auto", *SOLVERS])
         solve = SOLVERS["joint" if solver == "auto" else solver]
         objectives = self._objectives(X, Y, weights, plan)
-        # What the noise adds to every example's mean is part of the solvers' hidden offsets.
+        # Noise may shift the mean of every example. The solvers' hidden offsets contain the shift.
         shift = self._shift(noise, X.shape[1], self.fit_intercept)
         starts = self._starts(objectives, plan, shift)
         task = FitTask(self, max_iter * len(objectives) * len(starts), X, block.y)
@@ -168,7 +168,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         return check_flag("shared", getattr(self, "shared", True))
 
     def _starts(self, objectives: list[LatentObjective], plan: Plan, shift: Array) -> list[list[Net]]:
-        """The last solution, if it is wanted and fits, or `n_init` random ones: a network per objective."""
+        """The last solution, if `warm_start` asks for it and its shape fits, or `n_init` random ones."""
         n_hidden = check_count("n_hidden", self.n_hidden, 1)
         n_init = check_count("n_init", self.n_init, 1)
         try:
@@ -184,7 +184,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         return [[objective.start(n_hidden, rng) for objective in objectives] for _ in range(n_init)]
 
     def _last(self, objectives: list[LatentObjective], n_hidden: int, plan: Plan) -> list[Net] | None:
-        """The last solution as networks, offsets only if they are fitted; None if it has another shape."""
+        """The last solution as networks, without offsets if none are fitted; None if its shape is another."""
         coef, units = np.atleast_2d(self.coef_), n_hidden * len(objectives)
         outputs = sum(objective.Y.shape[1] for objective in objectives)
         if self.hidden_coef_.shape != (units, objectives[0].design.d) or coef.shape != (outputs, units):
@@ -201,7 +201,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         return nets
 
     def _layers(self, nets: list[Net], plan: Plan) -> dict[str, Any]:
-        """Networks as fitted attributes: one layer, whose outputs see only their own network's units."""
+        """Networks as fitted attributes: one layer, in which an output has weights for its own units only."""
         coef = np.zeros((sum(len(net.b) for net in nets), sum(len(net.a) for net in nets)))
         p = k = 0
         for net in nets:
@@ -215,7 +215,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         }
 
     def _hidden_blocks(self, X: Any) -> Iterator[tuple[slice, Array]]:
-        """Hidden activations of validated X, some rows at a time."""
+        """Hidden activations of validated X, some rows at a time, with the slice of these rows."""
         size = max(1, BLOCK_ENTRIES // len(self.hidden_coef_))
         activation = ACTIVATIONS[self.activation]
         alpha = np.ascontiguousarray(self.hidden_coef_.T)
@@ -232,7 +232,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
 
     @property
     def _n_features_out(self) -> int:
-        """For scikit-learn's names of the hidden units."""
+        """The number of hidden units, from which scikit-learn makes their names."""
         return len(self.hidden_coef_)
 
     def transform(self, X: Any) -> NDArray[Any]:
@@ -250,7 +250,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         return self._hidden(X)
 
     def _hidden(self, X: Any) -> NDArray[Any]:
-        """What `transform` returns unless `set_output` asks for a data frame."""
+        """The result of `transform` as an array, whatever `set_output` asks for."""
         X = self._checked(X)
         G = np.empty((X.shape[0], len(self.hidden_coef_)), dtype=X.dtype)
         for rows, block in self._hidden_blocks(X):
@@ -258,7 +258,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         return G
 
     def hidden_units(self, X: Any, y: Any = None, *, output: int = 0, n_examples: int = 6) -> HiddenUnits:
-        """What the hidden units respond to: weights, most responsive examples, means by class.
+        """Describe the hidden units: weights, the examples of the largest response, mean responses by class.
 
         Parameters
         ----------
@@ -266,10 +266,10 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         y : array-like of shape (n_samples,), default=None
             Labels, for the mean responses by class.
         output : int, default=0
-            Which row of `coef_` to take the weights from, that is, which class of several.
+            The row of `coef_` that gives the weights: the class, if there are several.
             Units whose weight in it is exactly 0, those of other classes' layers, are left out.
         n_examples : int, default=6
-            How many of the most responsive examples to name for each unit.
+            Number of examples for each unit, those of its largest responses.
 
         Returns
         -------
@@ -304,10 +304,10 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
 
 
 def merge_examples(X: Any, Y: Array, weights: Array) -> tuple[Any, Array, Array]:
-    """Small data with equal examples merged, their weights added, and in an order of its own.
+    """Merge equal examples of small data: add their weights, and sort them.
 
-    F is not convex, so rounding can decide which minimum is found. Where it costs nothing, an
-    example that is given twice is an example of double weight to the last bit.
+    F is not convex, so rounding can decide which minimum is found. Where data are small, an example that is
+    given twice equals one of double weight to the last bit.
     """
     n, d = X.shape
     if n * d > MERGED_ENTRIES:

@@ -9,15 +9,15 @@ and with g, η, r of `activations` and u = η∘w for each output w, a score has
 
     m = g·w + b        v = uᵀΣu + r·(w∘w) = Σ_d V_d h_d² + r·(w∘w),     h = α u
 
-Σ is never formed for the sake of v: h costs d·K for each output. With T = αᵀ(V∘h) = Σu and
-the slopes dm, dv of the loss, the gradient of Σ_n φ is
+Σ is not formed for v: h costs d·K for each output. With T = αᵀ(V∘h) = Σu and the slopes dm, dv of the
+loss, the gradient of Σ_n φ is
 
-    dη = Σ_outputs 2 dv·w∘T        dA = (dm·w)∘η + dη∘∂η/∂A + dr∘∂r/∂A        dS alike
+    dη = Σ_outputs 2 dv·w∘T        dA = (dm·w)∘η + dη∘∂η/∂A + dr∘∂r/∂A        dS likewise
     dα = μᵀdA + 2 (V∘h)ᵀ(dv·u) + 2 α∘(VᵀdS)         dw = g·dm + 2 dv·η∘T + 2 w∘(r·dv)
 
-F is a sum over examples, so all of it is done for one block of rows at a time (`blocks`),
-which is read once: memory is O(block), no N×D×K and not even an N×D array is ever made. Additive
-noise has the same Σ for every example: it costs O(K²) an example and never touches X.
+F is a sum over examples. It is computed for one block of rows at a time (`blocks`), and each block is read
+once: memory is O(block), and neither an N×D×K nor an N×D array is made. Additive noise has the same Σ for
+every example: it costs O(K²) per example and does not read X.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from marginout.losses import Loss
 
 Array = NDArray[np.float64]
 
-#: Entries of a block of h, rows × outputs × features.
+#: Entries of h in one block, rows × outputs × features.
 BLOCK_ENTRIES = 50_000
-#: Curvature of the loss in a parameter, per example, that the units of `scales` assume.
+#: Curvature of the loss in a parameter, per example, that `scales` assumes.
 CURVATURE = 0.1
-#: What `propagation` may be.
+#: Values of the parameter `propagation`.
 PROPAGATIONS = ("taylor", "gaussian")
 
 
@@ -66,7 +66,7 @@ class Net(NamedTuple):
 
 
 class _Sums:
-    """What the blocks of one thread add up to."""
+    """Sums over the blocks of one thread: F, its gradient, and R."""
 
     def __init__(self, net: Net) -> None:
         self.value = 0.0
@@ -96,7 +96,8 @@ class LatentObjective:
     hidden_penalty : float
     fit_intercept : bool
         Whether the offsets a and b are free, or zero.
-    rounding : float, by which fraction of the loss's scale its kinks are rounded off
+    rounding : float
+        Fraction of the loss's scale by which its kinks are rounded off.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class LatentObjective:
         return smooth
 
     def value_and_gradient(self, net: Net) -> tuple[float, Net]:
-        """F and its gradient, a network of slopes: one pass over X."""
+        """F, and its gradient in the shape of a network: one pass over X."""
         shared = self.inputs.additive_covariance(net.alpha)
 
         def work(rows: slice, block: Block, sums: _Sums) -> None:
@@ -166,7 +167,7 @@ class LatentObjective:
         return Net(alpha, a, W, b if self.fit_intercept else 0 * b)
 
     def scales(self, net: Net) -> Net:
-        """Roots of typical curvatures in each parameter: units that suit a step."""
+        """Roots of typical curvatures in each parameter: units in which all parameters are alike."""
         mean, spread = self._feature_moments()
         total = float(self.weights.sum()) * (self.Y.shape[1] / self.weights.shape[1])
         hidden = np.sqrt(self.hidden_penalty + CURVATURE * total * (mean * mean + spread))
@@ -178,7 +179,7 @@ class LatentObjective:
         )
 
     def _feature_moments(self) -> tuple[Array, Array]:
-        """Weighted mean of every feature, and its variance with that of the noise."""
+        """Weighted mean of every feature, and its variance, noise included; (d,) each."""
         s = self.weights / self.weights.max()
         s = s.sum(axis=1, keepdims=True) / s.sum()
         zero = np.zeros((self.design.d, 1))
@@ -246,7 +247,7 @@ class LatentObjective:
         return m, v, T
 
     def _add_block(self, rows: slice, block: Block, net: Net, shared: Array | None, sums: _Sums) -> None:
-        """Add a block's part of Σ C s φ and of its gradient."""
+        """Add the part of one block to Σ C s φ and its gradient."""
         unit, U = self._units(block, net, shared)
         m, v, T = self._block_moments(block, unit, U, net, shared)
         jet = self.loss.jet(m, v, self.Y[rows])
@@ -282,7 +283,7 @@ class LatentObjective:
     # ------------------------------------------------------------------ all blocks
 
     def _blocks(self, entries: int) -> list[slice]:
-        """Rows in blocks whose largest array has about BLOCK_ENTRIES entries."""
+        """Slices of rows, such that the largest array of a block has about BLOCK_ENTRIES entries."""
         n = self.design.n
         size = min(n, max(16, BLOCK_ENTRIES // max(entries, 1)))
         return [slice(i, min(i + size, n)) for i in range(0, n, size)]
@@ -296,8 +297,8 @@ class LatentObjective:
     ) -> _Sums:
         """Run `work(rows, block, sums)` over all blocks and add up the sums.
 
-        `cubes`: it makes (rows, K, K) arrays. Every thread takes fixed blocks, and BLAS is kept to one thread
-        inside of each: a result depends on the number of threads but never on their timing.
+        `cubes` says that it makes (rows, K, K) arrays. Every thread takes fixed blocks, and BLAS is kept to
+        one thread in each: a result depends on the number of threads, but not on their timing.
         """
         K, P = net.W.shape
         alpha = self.inputs.scaled(net.alpha)
@@ -307,7 +308,9 @@ class LatentObjective:
 
         def share(first: int) -> _Sums:
             sums = _Sums(net)
-            with np.errstate(over="ignore", invalid="ignore"):  # too long a trial step; F tells
+            with np.errstate(
+                over="ignore", invalid="ignore"
+            ):  # a trial step that is too long has a value of inf or nan
                 for rows in blocks[first::threads]:
                     work(rows, self.inputs.block(rows, alpha), sums)
             return sums

@@ -1,12 +1,12 @@
-r"""Solvers for the hidden-layer objective, which is smooth but not convex.
+"""Solvers for the objective of the hidden layer, which is smooth but not convex.
 
 `joint` is L-BFGS over all parameters of the collapsed objective. `alternating` is the paper's
 coordinate descent: γ and the output weights in closed form, then gradient steps on the hidden
 weights. In the time that `joint` needs, `alternating` ends 41 % above its F on Amazon books and
 48 % on scikit-learn's digits (20 units, rate 0.5), so `joint` is the default.
 
-Both only ever go down, and stop once WINDOW iterations together have lowered F by
-less than `tol`, relatively: there is no certificate for a function that is not convex.
+In both F never rises. They stop when WINDOW iterations together have lowered F by less than `tol`,
+relative to F. There is no certificate, as F is not convex.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from marginout.solvers._smoothing import roundings
 
 Array = NDArray[np.float64]
 
-#: Called after every iteration with (iteration, F, relative decrease lately, network); a true
-#: answer ends the fit.
+#: Called after every iteration with (iteration, F, relative decrease over WINDOW iterations, network); a true
+#: value ends the fit.
 Monitor = Callable[[int, float, float, Net], bool | None]
 
-#: Iterations over which a decrease of F is judged.
+#: Iterations over which the decrease of F is measured.
 WINDOW = 10
-#: Trials of a line search.
+#: Most trials of a line search, each a pass over X.
 TRIALS = 30
 #: Gradient steps on the hidden weights in each round of `alternating`.
 HIDDEN_STEPS = 5
@@ -42,15 +42,15 @@ HIDDEN_STEPS = 5
 ROUNDINGS = roundings(0.3, 0.03, per_decade=1)
 
 
-#: Minimises an objective from a network.
+#: Minimises an objective, starting from a network.
 Solver = Callable[..., "LatentResult"]
 
 
 @dataclass
 class LatentResult:
-    """The network found, F there, and how F came down.
+    """The network found, F there, and F after every iteration.
 
-    The history is that of the function in hand: while kinks are rounded off, it is above F.
+    While kinks are rounded off, the history is that of the rounded function, which is above F.
     """
 
     net: Net
@@ -62,18 +62,18 @@ class LatentResult:
 
     @property
     def decrease(self) -> float:
-        """The relative decrease of F over the last iterations; inf before there are enough."""
+        """Relative decrease of F over the last WINDOW iterations; inf if there were fewer."""
         recent = self.history[self._first :]
         if len(recent) <= WINDOW:
             return np.inf
         return (recent[-1 - WINDOW] - recent[-1]) / max(abs(recent[-1]), 1e-300)
 
     def begin(self, value: float) -> None:
-        """Begin with another function, whose value at the network is this."""
+        """Start to minimise another function, which has this value at the network."""
         self.value, self.converged, self._first = value, False, len(self.history)
 
     def record(self, net: Net, value: float, tol: float, monitor: Monitor | None) -> bool:
-        """Write an iteration down; whether it was the last."""
+        """Record an iteration; return whether it is the last."""
         self.net, self.value = net, value
         self.history.append(value)
         if monitor is not None:
@@ -83,10 +83,10 @@ class LatentResult:
 
 
 def on_one_thread(solve: Solver) -> Solver:
-    """The solver, with BLAS kept to one thread: threads work on blocks of examples instead.
+    """Keep BLAS to one thread while a solver runs: threads work on blocks of examples instead.
 
-    What is left for BLAS are short vectors and small blocks. On a busy machine its threads wait for
-    each other longer than they work.
+    BLAS multiplies short vectors and small blocks here. On a busy machine its threads would wait for each
+    other longer than they work.
     """
 
     @wraps(solve)
@@ -101,7 +101,7 @@ def on_one_thread(solve: Solver) -> Solver:
 def joint(
     objective: LatentObjective, net: Net, *, tol: float, max_iter: int, monitor: Monitor | None = None
 ) -> LatentResult:
-    """L-BFGS over all parameters; from a fresh start (W = 0) by way of ROUNDINGS."""
+    """L-BFGS over all parameters; a kinked loss is smoothed by ROUNDINGS first if W = 0 at the start."""
     result = LatentResult(net, np.inf)
     if objective.loss.kinked and not net.W.any():
         for stage, rounding in enumerate(ROUNDINGS, 1):
@@ -117,18 +117,18 @@ def joint(
 def _lbfgs(
     objective: LatentObjective, result: LatentResult, tol: float, last: int, monitor: Monitor | None
 ) -> None:
-    """L-BFGS with a weak Wolfe line search, in variables scaled by the objective's `scales`.
+    """L-BFGS in variables scaled by the objective's `scales`.
 
-    Goes on from the network of `result`, up to an iteration of the number `last`.
+    It continues from the network of `result`, until there are `last` iterations in all.
     """
     shape, scales = result.net, objective.scales(result.net).pack()
 
-    def evaluate(z: Array) -> _Trial:
-        value, gradient = objective.value_and_gradient(shape.unpack(z / scales))
+    def evaluate(z: Array, p: Array, t: float) -> _Trial:
+        value, gradient = objective.value_and_gradient(shape.unpack((z + t * p) / scales))
         return _Trial(value, gradient.pack() / scales)
 
     z = shape.pack() * scales
-    at = evaluate(z)
+    at = evaluate(z, z, 0.0)
     check_start(*at)
     result.begin(at.value)
     memory, p = Memory(at.gradient), -at.gradient
@@ -137,10 +137,9 @@ def _lbfgs(
         first = 1.0 if memory else min(1.0, 1.0 / max(float(np.abs(at.gradient).max()), 1e-300))
         found = None
         if slope < 0:
-            along = partial(_along, evaluate, z, p)
-            found = wolfe_step(along, p, at.value, slope, first=first, trials=TRIALS)
+            found = wolfe_step(partial(evaluate, z, p), p, at.value, slope, first=first, trials=TRIALS)
         if found is None:
-            if not memory:  # not even the gradient leads down: a minimum, or as good as one
+            if not memory:  # F does not fall along its gradient: a minimum, as far as the arithmetic tells
                 result.converged = True
                 return
             memory, p = Memory(at.gradient), -at.gradient
@@ -152,10 +151,6 @@ def _lbfgs(
             return
 
 
-def _along(evaluate: Callable[[Array], _Trial], z: Array, p: Array, t: float) -> _Trial:
-    return evaluate(z + t * p)
-
-
 class _Trial(NamedTuple):
     """F and its gradient."""
 
@@ -164,7 +159,7 @@ class _Trial(NamedTuple):
 
 
 def check_start(value: float, g: Array) -> None:
-    """Refuse a start whose F is not a number: nothing good can come of it."""
+    """Raise if F or its gradient is not finite at the start."""
     if not (np.isfinite(value) and np.isfinite(g).all()):
         raise ValueError(
             f"The fit diverges: the objective is {value:g} at its start, or its gradient overflows. Scale "
@@ -192,7 +187,7 @@ def alternating(
 
 
 def _output_step(objective: LatentObjective, net: Net, value: float, gradient: Net) -> tuple[Net, float, Net]:
-    """The minimiser over (W, b) of the majoriser at the present γ; it goes up by rounding only."""
+    """Minimise the majoriser at the present γ over (W, b); where rounding would raise F, change nothing."""
     H = objective.output_curvature(net)
     K = net.W.shape[0]
     slopes = np.vstack([gradient.W, gradient.b])
@@ -209,7 +204,7 @@ def _output_step(objective: LatentObjective, net: Net, value: float, gradient: N
 def _hidden_step(
     objective: LatentObjective, net: Net, value: float, gradient: Net, scales: Net, t: float
 ) -> tuple[float, Net, float, Net]:
-    """One step down the gradient of (α, a), halved until F falls enough."""
+    """One gradient step on (α, a), halved until it satisfies Armijo's condition."""
     p = gradient.alpha / scales.alpha**2, gradient.a / scales.a**2
     slope = float(np.vdot(p[0], gradient.alpha) + np.vdot(p[1], gradient.a))
     for _ in range(TRIALS):
@@ -221,5 +216,5 @@ def _hidden_step(
     return t, net, value, gradient
 
 
-#: What `solver` may be, besides "auto".
+#: Values of the parameter `solver`, besides "auto".
 SOLVERS = {"joint": joint, "alternating": alternating}

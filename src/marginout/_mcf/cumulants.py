@@ -21,19 +21,19 @@ from marginout.noise import Deletion, Noise
 
 Array = NDArray[np.float64]
 
-#: Multiplications that an entry's exponential is worth.
+#: Multiplications that cost as much as one exponential.
 WORTH = 10
-#: Largest table of a count's possible values per column, as a multiple of the entries there are.
+#: Places in a table of columns × possible counts, for each entry of X, at most.
 TABLE = 8
-#: Entries of a kind, on average, that are worth a table of kinds.
+#: Entries of X for each distinct entry, at least, for a table of these to pay: binary and joint problems.
 ENTRIES, JOINT_ENTRIES = 2, 8
-#: Products are kept within exp(±REACH): well within the range of doubles.
+#: Logarithm of the largest product of MGFs that is formed: well within the range of doubles.
 REACH = 600.0
 
 
 @dataclass(frozen=True)
 class Coding:
-    """How the weights of K scores become an example's contrasts: t_k = a_ck w_k − joint·w_c.
+    """The contrasts of an example of class c: t_k = a_ck w_k − joint·w_c, for the weights of K scores.
 
     Joint problems have a = 1.
     """
@@ -47,7 +47,7 @@ class Coding:
         return np.asarray(self.a[c] * W - W[:, [c]] if self.joint else self.a[c] * W)
 
     def add_gradient(self, c: int, G: Array, total: Array) -> None:
-        """Add to `total`, ∂/∂W, what ∂/∂t of class c amounts to."""
+        """Add to `total`, ∂/∂W, the part of the gradient G = ∂/∂t of class c."""
         total += self.a[c] * G
         if self.joint:
             total[:, c] -= G.sum(axis=1)
@@ -56,7 +56,7 @@ class Coding:
 class Cumulants(ABC):
     """L of every example at its contrasts, and the adjoint of its derivative.
 
-    What was found at W may be kept for the next call: W is a new array wherever it is another one.
+    Results at W may be kept for the next call: another W is always another array.
     """
 
     def __init__(self, design: Design, noise: Noise, coding: Coding) -> None:
@@ -87,7 +87,7 @@ def make_cumulants(design: Design, noise: Noise, coding: Coding) -> Cumulants:
 
 
 class Counts(NamedTuple):
-    """The distinct entries of a CSR matrix of counts, and the number of each of its entries among them."""
+    """The distinct entries of a CSR matrix of counts, and for every entry which of them it is."""
 
     columns: NDArray[np.int64]
     values: Array
@@ -115,7 +115,7 @@ def distinct_counts(design: Design) -> Counts | None:
 
 
 class DeletionCumulants(Cumulants):
-    """Features that are deleted or survive, by the compiled passes."""
+    """Features that are deleted or survive, each on its own: compiled passes over X."""
 
     #: The pass over X, by its storage.
     PASSES: ClassVar[dict[str, Any]] = {"csr": _mgf.csr_pass, "dense": _mgf.dense_pass}
@@ -178,9 +178,9 @@ class CountCumulants(Cumulants):
         return G[:, None]
 
     def _terms(self, W: Array) -> list[tuple[Array, Array, Array]]:
-        """Of every distinct entry at each class's contrast: z, exp(−|z|) and r of log M = max(z, 0) + log r.
+        """z, exp(−|z|) and r of log M = max(z, 0) + log r, for every distinct entry at each class's contrast.
 
-        The gradient is asked for where the value just was: the last terms are kept.
+        A gradient is computed where the value just was: the last terms are kept.
         """
         if self._last[0] is not W:
             q, terms = self._rate, []
@@ -218,9 +218,9 @@ class JointCountCumulants(DeletionCumulants):
         )  # fmt: skip
 
     def _table(self, W: Array) -> tuple[Array, Array] | None:
-        """How far each distinct entry's factor may be from 1, in logarithm, and its E; None if too far.
+        """Largest |log| of each distinct entry's factor, and its E; None if one is too large.
 
-        The gradient is asked for where the value just was: the last table is kept.
+        A gradient is computed where the value just was: the last table is kept.
         """
         if self._last[0] is not W:
             columns, values, _ = self._kinds
@@ -267,7 +267,7 @@ class AffineCumulants(Cumulants):
         return total
 
     def _blocks(self) -> Iterator[tuple[int, list[NDArray[np.intp]]]]:
-        """The rows of every class, few at a time: no lasting copy of X."""
+        """The rows of every class, few at a time: X is not copied as a whole."""
         for c in range(len(self.coding.a)):
             rows = np.flatnonzero(self.coding.classes == c)
             if rows.size:
@@ -275,7 +275,7 @@ class AffineCumulants(Cumulants):
 
 
 class GroupCumulants(Cumulants):
-    """Features that are deleted in groups: L = Σ_g log(q_g + (1 − q_g) exp(t_g·x_g)), x as it survives."""
+    """Features that are deleted in groups: L = Σ_g log(q_g + (1 − q_g) exp(t_g·x_g)), x with its factor."""
 
     def __init__(self, design: Design, noise: Noise, coding: Coding) -> None:
         super().__init__(design, noise, coding)
@@ -301,7 +301,7 @@ class GroupCumulants(Cumulants):
         return self._factor[:, None] * total
 
     def _contrasts(self, W: Array) -> Iterator[tuple[slice, Array]]:
-        """The groups' part in every contrast, (rows, K, G), some rows at a time."""
+        """The part of every group in every contrast, (rows, K, G), some rows at a time."""
         W, own = self._factor[:, None] * W, self.coding.classes
         size = max(1, BLOCK_ENTRIES // (W.shape[1] * self._sums.count))
         for i in range(0, self.n, size):

@@ -18,7 +18,7 @@ from marginout.solvers._systems import Effort, System, cheapest, make_system
 
 #: One factorisation serves all problems, and conjugate gradients must come close to the solution.
 EFFORT = Effort(largest=6000, passes=60, tol=1e-4, max_iter=500, centred=True)
-#: Relative to F: a distance from the minimum that the end of the arithmetic excuses.
+#: Suboptimality, relative to F, that counts as converged where rounding allows no further step.
 ROUNDING = 1e-7
 
 
@@ -51,13 +51,13 @@ def solve(
         if iteration:
             history.append(float(point.value.sum()))
             stop = bool(monitor and monitor(iteration, history[-1], float(left.sum()), _solution(point)))
-        # A step that gains nothing has met the end of the arithmetic.
+        # Where a step does not halve the suboptimality, rounding errors allow no better one.
         stalled = left >= 0.5 * before
         converged = (left <= tol * point.value) | (stalled & (left <= ROUNDING * point.value)) | stop
         if iteration and (iteration == max_iter or (converged | stalled).all()):
             if form != "woodbury" or iteration == max_iter or converged.all():
                 break
-            # Its matrix has lost the small differences that a large C is about: a form that keeps them.
+            # Rounding has removed small differences, which matter for a large C: another form has them.
             form = "cholesky" if objective.traits.d <= EFFORT.largest else "cg"
             system = _system(objective, form)
             point = point if point.value.sum() <= last.value.sum() else last

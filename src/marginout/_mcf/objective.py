@@ -1,15 +1,14 @@
-"""The objectives that need all of a noisy score's law: MCF's exponential and logistic losses.
+"""Objectives of MCF's exponential and logistic losses, which need the MGF of a noisy score.
 
-With L_n(t) = Σ_d log E exp(t_d x̃_nd), a sum of log-MGFs (over groups, where features are
-corrupted together), an example of class c has
+With the cumulant L_n(t) = Σ_d log E exp(t_d x̃_nd) of `cumulants`, an example of class c has
 
     binary          t = a_c w                  exp(S) or log(1 + exp(S)),   S = L(t) + a_c b
     joint, K > 2    t_k = w_k − w_c            log Σ_k exp(S_k),            S_k = L(t_k) + b_k − b_c
 
-All of it is convex: L is, in t, and increasing convex functions keep it so. Like every
-objective of the library, F = ½‖W‖² + Σ_n s_n·loss_n (C is part of s) has its offset optimised away
-wherever it is looked at, so that F(W) − min F ≤ ½‖∇F‖² is a certificate. Everything stays
-in the log domain; F is +inf where the noise has no MGF, or beyond the range of numbers.
+L is convex in t, and so are increasing convex functions of it. As in every objective of the library, the
+offset of F = ½‖W‖² + Σ_n s_n·loss_n (C is part of s) is optimised away at every point, so that
+F(W) − min F ≤ ½‖∇F‖² is a certificate. All values stay in the log domain; F is +inf where the noise has no
+MGF, or beyond the range of numbers.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from marginout.noise import Noise
 
 Array = NDArray[np.float64]
 
-#: Newton steps for the offset, and the decrement, relative to F, that is left.
+#: Most Newton steps for the offset, and the decrement, relative to F, at which they end.
 OFFSET_STEPS, OFFSET = 50, 1e-13
-#: The odds, in logarithm, that an offset gives a class without examples.
+#: Logarithm of the odds that an offset gives a class without examples.
 NEVER = 36.0
 
 
 class Losses(NamedTuple):
-    """All examples' losses at scores S and an offset: value, and derivatives in S and the offset."""
+    """The weighted sum of the losses at scores S and an offset, and its derivatives."""
 
     value: float
     R: Array  # (n, K), ∂/∂S_k
@@ -45,7 +44,7 @@ class Losses(NamedTuple):
 
 @dataclass
 class Point:
-    """Weights and their best offset, F there, ∂F/∂L, ∂²F/∂L², and what a better offset might bring."""
+    """Weights, their best offset and its suboptimality, about; F there, R = ∂F/∂L and H = ∂²F/∂L²."""
 
     W: Array
     b: Array
@@ -60,8 +59,10 @@ class MgfObjective:
 
     Parameters
     ----------
-    design : Design of the data and the noise
-    noise : what corrupts them
+    design : Design
+        X with the moments of its noise.
+    noise : Noise
+        The same noise, for its MGF.
     coding : Coding
     weights : (n,), C times the weight of each example
     loss : "logistic" or "exponential"; the second for binary problems only
@@ -79,7 +80,7 @@ class MgfObjective:
         self.d, self.K = self._design.d, coding.a.shape[1]
 
     def point(self, W: Array, b: Array) -> Point:
-        """W with its best offset, looked for from b: one pass over X, or none at W = 0."""
+        """W with its best offset, searched from b: one pass over X, or none at W = 0."""
         S = self.cumulants.forward(W) if W.any() else np.zeros((len(self.weights), self.K))
         if not np.isfinite(S).all():
             return Point(W, b, np.inf, S, S, 0.0)
@@ -96,7 +97,7 @@ class MgfObjective:
     def curvature(self, point: Point) -> Array:
         """About the diagonal of the Hessian, (d, K), by the noise's moments: two passes over X.
 
-        With L ≈ t·μ + ½t²·V it is 1 + Σ_n a²(H μ² + R V): the loss bends, and so does L.
+        With L ≈ t·μ + ½t²·V it is 1 + Σ_n a²(H μ² + R V): both the loss and L are curved.
         """
         R, square = point.R, self._codes**2
         if self.coding.joint:  # w_c stands in the contrasts of all the other classes
@@ -107,7 +108,7 @@ class MgfObjective:
         return np.asarray(1.0 + squares + variance)
 
     def losses(self, S: Array, b: Array) -> Losses:
-        """The weighted sum of the losses at S = L and an offset: no pass."""
+        """The weighted sum of the losses at S = L and an offset: no pass over X."""
         s = self.weights[:, None]
         if self.coding.joint:
             return self._softmax(S + b - b[self.coding.classes, None], s)
@@ -133,21 +134,22 @@ class MgfObjective:
         R = s * P
         bend = np.diag(R.sum(axis=0)) - P.T @ R
         H = R * (1 - P)
-        R[own] = 0.0  # the contrast with oneself is no contrast
+        R[own] = 0.0  # the contrast of a class with itself is constant
         slope = R.sum(axis=0) - np.bincount(self.coding.classes, R.sum(axis=1), self.K)
         return Losses(value, R, H, slope, bend)
 
     def _settle(self, S: Array, b: Array) -> tuple[Array, float]:
-        """The best offset, by Newton's method with steps cut until F falls; and what it leaves."""
+        """The best offset, by Newton's method with steps cut until F falls, and its suboptimality, about."""
         at, longest = self.losses(S, b), 10.0 + 2.0 * float(np.abs(S).max(initial=0.0))
         for _ in range(OFFSET_STEPS):
-            # The ridge settles what a joint offset leaves open: a constant added to all classes.
-            ridge = 1e-12 * np.trace(at.bend) + np.finfo(float).tiny
-            step = -np.linalg.solve(at.bend + ridge * np.eye(self.K), at.slope)
+            # A constant added to the offsets of all classes changes nothing: without a little more on the
+            # diagonal, the matrix of a joint problem is singular.
+            more = 1e-12 * np.trace(at.bend) + np.finfo(float).tiny
+            step = -np.linalg.solve(at.bend + more * np.eye(self.K), at.slope)
             step = np.clip(step - step.mean() if self.coding.joint else step, -longest, longest)
             left = -0.5 * float(at.slope @ step)
             if left <= OFFSET * at.value:
-                return b + step, max(left, 0.0)  # Newton's last step squares what is left
+                return b + step, max(left, 0.0)  # the last step squares the error
             trial = self.losses(S, b + step)
             while trial.value > at.value and np.abs(step).max() > 1e-12:
                 step *= 0.5
@@ -158,7 +160,7 @@ class MgfObjective:
         return b, max(left, 0.0)
 
     def _balance(self, S: Array) -> Array:
-        """The best offset of the exponential loss: it minimises A·exp(a₁b) + B·exp(a₀b), a₁ < 0 < a₀."""
+        """The best offset of the exponential loss, the minimiser of A·exp(a₁b) + B·exp(a₀b), a₁ < 0 < a₀."""
         with np.errstate(divide="ignore"):
             logs = S[:, 0] + np.log(self.weights)
         sides = [logs[self.coding.classes == c] for c in (0, 1)]

@@ -1,10 +1,8 @@
 """L-BFGS for the objectives made of moment generating functions.
 
-F along a line is no cheap function of two moments here, so that every trial step is a pass over X.
-The metric is a diagonal, the Hessian's by the noise's moments, corrected by the last few
-steps; the offset is optimised away at every point. A step is taken once it lowers F
-enough and is not too short (Wolfe's conditions, by bisection): where F is +inf, outside of the
-MGF's domain, it is cut like any other that goes up.
+F along a line is no function of two moments, so that every trial step is a pass over X. The metric D is the
+diagonal of the Hessian, by the noise's moments at the start; L-BFGS corrects it. The offset is optimised
+away at every point. Where F is +inf, outside of the MGF's domain, the line search cuts the step.
 """
 
 from __future__ import annotations
@@ -19,13 +17,13 @@ from marginout._mcf.objective import Array, MgfObjective, Point
 from marginout.solvers._progress import Result, total_history
 from marginout.solvers._quasi_newton import Memory, wolfe_step
 
-#: How much the suboptimality may exceed its estimate by the metric, beyond what it has done so far.
+#: Factor on the estimated suboptimality, beyond the largest error of the estimate so far.
 SAFETY = 2.0
-#: Passes over X in one line search, at most.
+#: Most trials of a line search, each a pass over X.
 TRIALS = 40
-#: A fall of F to this fraction of the last one is taken for the slowest of trends.
+#: Ratio of successive falls of F, at most, in the estimate of what is to come.
 SLOWEST = 0.9
-#: F is known to this fraction of itself: a smaller rise is none.
+#: Rounding error of F, as a fraction of F: a smaller rise counts as none.
 ROUNDING = 1e-14
 
 
@@ -38,7 +36,7 @@ def solve(
     max_iter: int,
     monitor: Monitor | None = None,
 ) -> Result:
-    """Minimise independent problems, one after the other, from (W, b), whose columns they share out."""
+    """Minimise independent problems, one after the other, from (W, b), each from its own columns."""
     runs: list[_Run] = []
     solution = W.copy(), b.copy()
     at = 0
@@ -71,10 +69,7 @@ def solve(
 
 @dataclass
 class _Run:
-    """One problem: where it stands, and the memory of its last steps, all in variables √D·w.
-
-    D is the metric; in these variables features of any size are alike.
-    """
+    """The state of one problem, in variables √D·w: in these, features of any size are alike."""
 
     objective: MgfObjective
     W: Array
@@ -88,7 +83,7 @@ class _Run:
         if self.W.any():
             with np.errstate(invalid="ignore", over="ignore"):
                 warm = self.objective.point(self.W, self.b)
-            if warm.value <= self.point.value:  # else it is outside of the domain, or worse than none
+            if warm.value <= self.point.value:  # otherwise it is outside of the domain, or worse than W = 0
                 self.point = warm
         self._unit = 1.0 / np.sqrt(self.objective.curvature(self.point))
         self._G = self.scaled_gradient(self.point)
@@ -107,7 +102,7 @@ class _Run:
         return np.asarray(self._unit * self.objective.gradient(point))
 
     def step(self) -> None:
-        """One iteration."""
+        """Make one iteration."""
         P, slope = self._P, float(np.vdot(self._G, self._P))
         if slope >= 0.0:
             self.converged, self.left = True, 0.0  # the gradient vanishes
@@ -124,7 +119,7 @@ class _Run:
         slack = ROUNDING * old.value
         found = wolfe_step(evaluate, P, old.value, slope, trials=TRIALS, slack=slack, parabola=True)
         if found is None:
-            self.converged = True  # no lower F can be told from this one
+            self.converged = True  # rounding hides any lower F
         else:
             t, trial = found
             self._accept(t * P, trial.point, trial.gradient)
@@ -132,7 +127,7 @@ class _Run:
     def _accept(self, s: Array, point: Point, G: Array) -> None:
         before, self._fall = self._fall, max(self.point.value - point.value, 0.0)
         self.point, self._G = point, G
-        # Half the Newton decrement by the metric at hand, or what is to come if F goes on falling as it does.
+        # Half the Newton decrement by the present metric, or the sum of future falls at the present rate.
         rate = min(self._fall / before, SLOWEST) if before > 0 else SLOWEST
         self._P = -self._memory.learn(s, G)
         decrement = -0.5 * float(np.vdot(G, self._P))
@@ -143,9 +138,9 @@ class _Run:
         self.converged = self.left <= self.tol * point.value
 
     def _excess(self, value: float) -> float:
-        """By what factor F has fallen more since than a decrement of the later half of the fit promised.
+        """Largest ratio of the fall of F since a decrement to this decrement, in the later half of the fit.
 
-        On unscaled features, where the metric is poor, a decrement promises too little.
+        On unscaled features, where the metric is poor, a decrement is too small an estimate.
         """
         later = len(self._decrements) // 2
         pairs = zip(self.history[later:], self._decrements[later:], strict=False)
@@ -154,7 +149,7 @@ class _Run:
 
 @dataclass
 class _Trial:
-    """A point that a line search tries; its gradient is one more pass over X, if it is asked for."""
+    """A trial of the line search; its gradient is one more pass over X, made when it is read."""
 
     run: _Run
     point: Point

@@ -45,7 +45,7 @@ Array = NDArray[np.float64]
 
 
 def _delegates(name: str) -> Any:
-    """Whether the wrapped estimator, the fitted one if there is one, has a method."""
+    """Make a method available if the wrapped estimator has it; the fitted one is asked if there is one."""
 
     def check(self: Any) -> bool:
         getattr(self.estimator_ if hasattr(self, "estimator_") else self.estimator, name)
@@ -59,7 +59,7 @@ def _routes_metadata() -> bool:
 
 
 class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """What the classifier and the regressor share."""
+    """Base of the classifier and the regressor."""
 
     def __init__(
         self,
@@ -76,8 +76,8 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
         self.blocks = blocks
         self.random_state = random_state
 
-    # No `sample_weight` of its own in the signature: that would promise that a weight of two is an
-    # example given twice, but the corruption of two examples is never the same.
+    # `sample_weight` is not in the signature: scikit-learn would take it for a promise that a weight of two
+    # equals an example given twice, but two examples are never corrupted in the same way.
     def fit(self, X: Any, y: Any, **params: Any) -> Self:
         """Fit a clone of the estimator to the corrupted copies.
 
@@ -88,9 +88,9 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
         y : array-like of shape (n_samples,)
             Targets.
         **params : dict
-            `sample_weight`, one number >= 0 per example, of which each copy gets an M-th, and
-            other metadata for the estimator's `fit` or `partial_fit`, which are routed where
-            metadata routing is enabled. Arrays of one entry per example are repeated for every copy.
+            `sample_weight`, one number >= 0 per example (each copy gets 1/M of it), and other metadata
+            for the estimator's `fit` or `partial_fit`. They are routed where metadata routing is enabled.
+            Arrays of one entry per example are repeated for every copy.
 
         Returns
         -------
@@ -115,7 +115,7 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
             train = _train_in_blocks if method == "partial_fit" else _train_on_all
             train(model, copies, y, {**params, "sample_weight": weights})
         except BaseException:
-            # Nothing half-fitted is left: the shape of the last X is again what it was.
+            # Restore the number and the names of the features of the last fit.
             for name in _SHAPE:
                 if name in vars(self):
                     delattr(self, name)
@@ -131,13 +131,13 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
 
     @abstractmethod
     def _suits(self, estimator: Any) -> bool:
-        """Whether an estimator is of the kind that is wrapped."""
+        """Whether an estimator is a classifier, or a regressor, as this class needs."""
 
     def _check_targets(self, y: Any, weights: Array) -> None:
-        """Refuse targets that nothing can be learnt from."""
+        """Raise if nothing can be learnt from the targets."""
 
     def _check_estimator(self) -> str:
-        """The method that trains, once it is known that it takes weights."""
+        """The name of the method that trains; raise if the estimator does not suit, or takes no weights."""
         estimator = self.estimator
         if isinstance(estimator, type) or not hasattr(estimator, "fit"):
             raise TypeError(f"estimator={estimator!r} must be an estimator, such as LogisticRegression().")
@@ -162,13 +162,13 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
         return "partial_fit" if self.blocks and hasattr(self.estimator, "partial_fit") else "fit"
 
     def _route(self, params: dict[str, Any], method: str) -> dict[str, Any]:
-        """The metadata meant for the estimator: all of them, or those it asked for."""
+        """The metadata for the estimator: all, or where routing is enabled those that it requests."""
         if params and _routes_metadata():
             return dict(process_routing(self, "fit", **params).estimator[method])
         return dict(params)
 
     def _seeded(self, generator: np.random.Generator) -> Any:
-        """A clone, with a seed of ours wherever it has a random_state of None."""
+        """A clone; if this model has a random state, every random_state of None in it is given a seed."""
         model = clone(self.estimator)
         if self.random_state is None:
             return model
@@ -180,7 +180,7 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
         return model.set_params(**seeds)
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """The metadata routing of this object: all of it goes to the estimator's training.
+        """The metadata routing of this object: all metadata go to the method that trains the estimator.
 
         Returns
         -------
@@ -189,7 +189,7 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
         mapping = MethodMapping().add(caller="fit", callee=self._method())
         return MetadataRouter(owner=self).add(estimator=self.estimator, method_mapping=mapping)
 
-    def _ask(self, method: str, X: Any) -> NDArray[Any]:
+    def _call(self, method: str, X: Any) -> NDArray[Any]:
         check_is_fitted(self)
         X = validate_data(self, tidy(X), accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return np.asarray(getattr(self.estimator_, method)(X))
@@ -205,7 +205,7 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
         -------
         y : array of shape (n_samples,)
         """
-        return self._ask("predict", X)
+        return self._call("predict", X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -247,8 +247,8 @@ class ExplicitCorruptionClassifier(ClassifierMixin, _ExplicitCorruption):  # typ
     Notes
     -----
     Estimators that average the loss over the examples and do not divide by the sum of their
-    weights, such as :class:`~sklearn.linear_model.SGDClassifier`, take a weight of 1/M as a ridge that is
-    M times heavier: divide their `alpha` by M.
+    weights, such as :class:`~sklearn.linear_model.SGDClassifier`, have a ridge that is M times heavier if all
+    weights are 1/M: divide their `alpha` by M.
 
     Examples
     --------
@@ -302,7 +302,7 @@ class ExplicitCorruptionClassifier(ClassifierMixin, _ExplicitCorruption):  # typ
         -------
         scores : array of shape (n_samples,) or (n_samples, n_classes)
         """
-        return self._ask("decision_function", X)
+        return self._call("decision_function", X)
 
     @_delegates("predict_proba")  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
@@ -316,7 +316,7 @@ class ExplicitCorruptionClassifier(ClassifierMixin, _ExplicitCorruption):  # typ
         -------
         probabilities : array of shape (n_samples, n_classes)
         """
-        return self._ask("predict_proba", X)
+        return self._call("predict_proba", X)
 
     @_delegates("predict_log_proba")  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Array:
@@ -330,7 +330,7 @@ class ExplicitCorruptionClassifier(ClassifierMixin, _ExplicitCorruption):  # typ
         -------
         log_probabilities : array of shape (n_samples, n_classes)
         """
-        return self._ask("predict_log_proba", X)
+        return self._call("predict_log_proba", X)
 
 
 @documented
@@ -392,7 +392,7 @@ class _Copies:
     def copy(self, m: int) -> Any:
         X = self._noise.corrupt(self._X, np.random.default_rng((self._seed, m)))
         if sp.issparse(X):
-            X.eliminate_zeros()  # what is deleted costs nothing
+            X.eliminate_zeros()  # deleted entries need no memory
         return X
 
     def all(self) -> Any:
@@ -405,7 +405,7 @@ class _Copies:
         return whole
 
     def repeat(self, value: Any) -> Any:
-        """What belongs to the examples, for every copy of them; other values as they are."""
+        """Repeat a value of one entry per example for every copy; return other values as they are."""
         if np.ndim(value) == 0 or np.shape(value)[0] != self.n:
             return value
         if sp.issparse(value):

@@ -1,4 +1,4 @@
-"""The SVM that is safe against deleted features (FDROP, Globerson & Roweis, 2006)."""
+"""The SVM for the worst deletion of features (FDROP, Globerson & Roweis, 2006)."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class FeatureDeletionSVC(DropoutClassifier):
     .. math:: F(w, b) = \tfrac12\|w\|^2 + C \sum_n s_n \max\bigl(0,\;
               1 - y_n(w\cdot x_n + b) + s_K(y_n w\circ x_n)\bigr),
 
-    where s_K is the sum of the K largest positive entries: what an adversary takes away who
-    deletes K features of every example, once he has seen w. The offset b is neither deleted nor
-    regularised. Several classes are treated one-vs-rest.
+    where s_K is the sum of the K largest positive entries: the loss of score if an adversary who knows w
+    deletes K features of every example. The offset b is neither deleted nor regularised. Several classes
+    are treated one-vs-rest.
 
     Parameters
     ----------
@@ -50,10 +50,10 @@ class FeatureDeletionSVC(DropoutClassifier):
         The fit ends when the duality gap is at most tol/10 of the objective; small problems are
         solved better than that.
     max_iter : int, default=10000
-        Most sweeps over the examples; reaching it warns, with the distance left. About C times as many are
-        needed: for a large C raise it, or tol.
+        Most sweeps over the examples; reaching it warns, with the distance left. The number needed grows
+        about as C: for a large C raise max_iter, or tol.
     verbose : int, default=0
-        Print a line whenever the duality gap is looked at.
+        Print a line whenever the duality gap is computed.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class FeatureDeletionSVC(DropoutClassifier):
     optimality_gap_ : float
         Certificate, a duality gap: `objective_` exceeds the minimum by no more than this.
     objective_history_ : array
-        F whenever the duality gap was looked at.
+        F whenever the duality gap was computed.
     {n_features_in_}
     {feature_names_in_}
 
@@ -139,7 +139,7 @@ class FeatureDeletionSVC(DropoutClassifier):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # Of two features an adversary who takes one takes the better one: no promise about clean accuracy.
+        # The better of two features is the one that is deleted: accuracy on clean data may be poor.
         tags.classifier_tags.poor_score = True
         return tags
 

@@ -37,7 +37,7 @@ def _is_logistic(model: Any) -> bool:
 
 @documented
 class MCFClassifier(DropoutClassifier):
-    r"""Linear classifier that minimises an expected loss under feature noise exactly, or nearly so.
+    r"""Linear classifier that minimises an expected loss under feature noise, or an upper bound of it.
 
     It minimises ½‖W‖² + C Σ s_n ℓ_n, where, with x̃ the noisy example, ℓ is
 
