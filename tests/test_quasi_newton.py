@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -33,11 +31,6 @@ def test_the_memory_is_the_inverse_hessian_of_its_steps():
         assert_allclose(found.ravel(), inverse @ G.ravel(), rtol=1e-8)
 
 
-class Trial(NamedTuple):
-    value: float
-    gradient: np.ndarray
-
-
 #: F along t, its slope, and the first step.
 FUNCTIONS = {
     "parabola": (lambda t: (t - 1.0) ** 2, lambda t: 2 * (t - 1.0), 1.0),
@@ -58,12 +51,17 @@ def test_a_step_satisfies_the_weak_wolfe_conditions(name, parabola):
 
     def evaluate(t):
         calls.append(t)
-        return Trial(value(t), np.array([slope(t) / 2.0]))
+        return value(t), t
 
-    found = wolfe_step(evaluate, P, value(0.0), slope(0.0), first=first, trials=40, parabola=parabola)
+    def gradient(t):
+        return np.array([slope(t) / 2.0])
+
+    start = P, value(0.0), slope(0.0)
+    found = wolfe_step(evaluate, gradient, *start, first=first, trials=40, parabola=parabola)
     assert found is not None
-    t, trial = found
-    assert trial.value == value(t) <= value(0.0) + ARMIJO * t * slope(0.0)
+    t, trial, point, G = found
+    assert (point, 2.0 * G[0]) == (t, slope(t))
+    assert trial == value(t) <= value(0.0) + ARMIJO * t * slope(0.0)
     if name == "edge":  # F goes on falling up to where it is no number: the longest step that falls
         assert len(calls) == 40
         assert t == pytest.approx(0.2)
@@ -73,30 +71,26 @@ def test_a_step_satisfies_the_weak_wolfe_conditions(name, parabola):
 
 def test_a_step_that_only_goes_up_is_none_but_for_a_slack():
     def rising(t):
-        return Trial(1.0 + 1e-12 * t, np.array([0.0]))
+        return 1.0 + 1e-12 * t, np.array([0.0])
 
-    assert wolfe_step(rising, np.array([1.0]), 1.0, -1e-18, trials=10) is None
-    found = wolfe_step(rising, np.array([1.0]), 1.0, -1e-18, trials=10, slack=1e-11)
+    start = np.asarray, np.array([1.0]), 1.0, -1e-18
+    assert wolfe_step(rising, *start, trials=10) is None
+    found = wolfe_step(rising, *start, trials=10, slack=1e-11)
     assert found is not None
     assert found[0] == 1.0
 
 
-def test_a_gradient_is_asked_for_only_where_f_falls():
-    class Lazy:
-        def __init__(self, t):
-            self.t, self.value = t, (t - 0.3) ** 2
-
-        @property
-        def gradient(self):
-            asked.append(self.t)
-            return np.array([2 * (self.t - 0.3)])
-
+def test_a_gradient_is_computed_only_where_f_falls():
     asked, tried = [], []
 
     def evaluate(t):
         tried.append(t)
-        return Lazy(t)
+        return (t - 0.3) ** 2, t
 
-    wolfe_step(evaluate, np.array([1.0]), 0.09, -0.6, trials=10)
+    def gradient(t):
+        asked.append(t)
+        return np.array([2 * (t - 0.3)])
+
+    wolfe_step(evaluate, gradient, np.array([1.0]), 0.09, -0.6, trials=10)
     assert tried == [1.0, 0.5]
     assert asked == [0.5]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial, wraps
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,39 +123,33 @@ def _lbfgs(
     """
     shape, scales = result.net, objective.scales(result.net).pack()
 
-    def evaluate(z: Array, p: Array, t: float) -> _Trial:
+    def evaluate(z: Array, p: Array, t: float) -> tuple[float, Array]:
         value, gradient = objective.value_and_gradient(shape.unpack((z + t * p) / scales))
-        return _Trial(value, gradient.pack() / scales)
+        return value, gradient.pack() / scales
 
     z = shape.pack() * scales
-    at = evaluate(z, z, 0.0)
-    check_start(*at)
-    result.begin(at.value)
-    memory, p = Memory(at.gradient), -at.gradient
+    value, g = evaluate(z, z, 0.0)
+    check_start(value, g)
+    result.begin(value)
+    memory, p = Memory(g), -g
     while len(result.history) < last:
-        slope = float(at.gradient @ p)
-        first = 1.0 if memory else min(1.0, 1.0 / max(float(np.abs(at.gradient).max()), 1e-300))
+        slope = float(g @ p)
+        first = 1.0 if memory else min(1.0, 1.0 / max(float(np.abs(g).max()), 1e-300))
         found = None
         if slope < 0:
-            found = wolfe_step(partial(evaluate, z, p), p, at.value, slope, first=first, trials=TRIALS)
+            along = partial(evaluate, z, p)
+            found = wolfe_step(along, np.asarray, p, value, slope, first=first, trials=TRIALS)
         if found is None:
             if not memory:  # F does not fall along its gradient: a minimum, as far as the arithmetic tells
                 result.converged = True
                 return
-            memory, p = Memory(at.gradient), -at.gradient
+            memory, p = Memory(g), -g
             continue
-        t, at = found
+        t, value, g, _ = found
         z = z + t * p
-        p = -memory.learn(t * p, at.gradient)
-        if result.record(shape.unpack(z / scales), at.value, tol, monitor):
+        p = -memory.learn(t * p, g)
+        if result.record(shape.unpack(z / scales), value, tol, monitor):
             return
-
-
-class _Trial(NamedTuple):
-    """F and its gradient."""
-
-    value: float
-    gradient: Array
 
 
 def check_start(value: float, g: Array) -> None:

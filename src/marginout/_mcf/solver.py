@@ -8,7 +8,6 @@ away at every point. Where F is +inf, outside of the MGF's domain, the line sear
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -86,7 +85,7 @@ class _Run:
             if warm.value <= self.point.value:  # otherwise it is outside of the domain, or worse than W = 0
                 self.point = warm
         self._unit = 1.0 / np.sqrt(self.objective.curvature(self.point))
-        self._G = self.scaled_gradient(self.point)
+        self._G = self._gradient(self.point)
         self._memory = Memory(self._G)
         self._decrements: list[float] = []
         self._P, self.left, self._fall = -self._G, np.inf, 0.0
@@ -98,7 +97,7 @@ class _Run:
             G = self._G / self._unit
             return 0.5 * float(np.vdot(G, G)) + self.point.offset_left
 
-    def scaled_gradient(self, point: Point) -> Array:
+    def _gradient(self, point: Point) -> Array:
         return np.asarray(self._unit * self.objective.gradient(point))
 
     def step(self) -> None:
@@ -113,16 +112,19 @@ class _Run:
     def _search(self, P: Array, slope: float) -> None:
         old = self.point
 
-        def evaluate(t: float) -> _Trial:
-            return _Trial(self, self.objective.point(old.W + t * self._unit * P, old.b))
+        def evaluate(t: float) -> tuple[float, Point]:
+            point = self.objective.point(old.W + t * self._unit * P, old.b)
+            return point.value, point
 
         slack = ROUNDING * old.value
-        found = wolfe_step(evaluate, P, old.value, slope, trials=TRIALS, slack=slack, parabola=True)
+        found = wolfe_step(
+            evaluate, self._gradient, P, old.value, slope, trials=TRIALS, slack=slack, parabola=True
+        )
         if found is None:
             self.converged = True  # rounding hides any lower F
         else:
-            t, trial = found
-            self._accept(t * P, trial.point, trial.gradient)
+            t, _, point, G = found
+            self._accept(t * P, point, G)
 
     def _accept(self, s: Array, point: Point, G: Array) -> None:
         before, self._fall = self._fall, max(self.point.value - point.value, 0.0)
@@ -145,19 +147,3 @@ class _Run:
         later = len(self._decrements) // 2
         pairs = zip(self.history[later:], self._decrements[later:], strict=False)
         return max([1.0, *((before - value) / promised for before, promised in pairs)])
-
-
-@dataclass
-class _Trial:
-    """A trial of the line search; its gradient is one more pass over X, made when it is read."""
-
-    run: _Run
-    point: Point
-
-    @property
-    def value(self) -> float:
-        return self.point.value
-
-    @cached_property
-    def gradient(self) -> Array:
-        return self.run.scaled_gradient(self.point)

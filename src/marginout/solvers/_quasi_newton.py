@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from scipy.linalg.lapack import dtrtrs
@@ -19,21 +19,12 @@ CURVED = 1e-10
 ARMIJO, WOLFE = 1e-4, 0.9
 
 
-class Trial(Protocol):
-    """F and its gradient at a trial step; the gradient may be computed when it is read."""
-
-    @property
-    def value(self) -> float: ...
-
-    @property
-    def gradient(self) -> Array: ...
-
-
-T = TypeVar("T", bound=Trial)
+T = TypeVar("T")
 
 
 def wolfe_step(
-    evaluate: Callable[[float], T],
+    evaluate: Callable[[float], tuple[float, T]],
+    gradient: Callable[[T], Array],
     P: Array,
     value: float,
     slope: float,
@@ -42,8 +33,8 @@ def wolfe_step(
     trials: int,
     slack: float = 0.0,
     parabola: bool = False,
-) -> tuple[float, T] | None:
-    """A step t along P that satisfies the weak Wolfe conditions, by bisection, and its trial.
+) -> tuple[float, float, T, Array] | None:
+    """A step t along P that satisfies the weak Wolfe conditions, by bisection; F, the point and ∇F there.
 
         F(t) ≤ F(0) + ARMIJO·t·F'(0) + slack,     F'(t) ≥ WOLFE·F'(0)
 
@@ -52,7 +43,9 @@ def wolfe_step(
 
     Parameters
     ----------
-    evaluate : t to F and its gradient there
+    evaluate : t to F and the point there
+    gradient : a point to ∇F; called only where the first condition holds
+    P : the direction
     value, slope : F(0) and F'(0) < 0
     first : the first t
     trials : most calls of `evaluate`
@@ -61,20 +54,23 @@ def wolfe_step(
         which saves a trial where F is smooth
     """
     low, high, t = 0.0, np.inf, first
-    best: tuple[float, T] | None = None
+    best: tuple[float, float, T, Array] | None = None
     for _ in range(trials):
-        trial = evaluate(t)
+        trial, point = evaluate(t)
         share = 0.5
-        if not trial.value <= value + ARMIJO * t * slope + slack:
+        if not trial <= value + ARMIJO * t * slope + slack:
             high = t
             if parabola and low == 0:
-                share = _parabola_share(trial.value - value - t * slope, t * slope)
-        elif not np.isfinite(end := float(np.vdot(trial.gradient, P))):
-            high = t
-        elif end >= WOLFE * slope:
-            return t, trial
+                share = _parabola_share(trial - value - t * slope, t * slope)
         else:
-            low, best = t, (t, trial)
+            G = gradient(point)
+            end = float(np.vdot(G, P))
+            if end >= WOLFE * slope:
+                return t, trial, point, G
+            if np.isfinite(end):
+                low, best = t, (t, trial, point, G)
+            else:
+                high = t
         t = 2 * low if np.isinf(high) else low + share * (high - low)
     return best
 
