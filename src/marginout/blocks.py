@@ -48,7 +48,7 @@ def fit(
     ----------
     estimator : DropoutSVC, DropoutLogisticRegression or DropoutSVR
         Its solver must be "auto", "ncg" or "lbfgs".
-    blocks : iterable of (X, y) or (X, y, sample_weight)
+    blocks : iterable of tuples (X, y) or (X, y, sample_weight)
         Gone through once: a generator will do. X is dense or sparse or a data frame, with the same
         features in every block; `read_svmlight`, `read_parquet` and `read_npz` make blocks of files.
     storage : {"disk", "memory"}, default="disk"
@@ -65,7 +65,8 @@ def fit(
 
     Returns
     -------
-    estimator : the same, fitted
+    estimator : DropoutSVC, DropoutLogisticRegression or DropoutSVR
+        The same, fitted.
 
     Examples
     --------

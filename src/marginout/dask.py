@@ -125,6 +125,7 @@ class DaskModel:
         y : of the same kind
             Labels or targets. Arrays are rechunked like X; otherwise there must be as many blocks.
         sample_weight : of the same kind, default=None
+            Weights of the examples, >= 0.
         checkpoint : path, default=None
             Write where the fit stands to this file of the driver, in one piece or not at all, and
             begin there if it exists. It is removed when the fit has ended.
@@ -134,6 +135,7 @@ class DaskModel:
         Returns
         -------
         self : object
+            The fitted model.
         """
         if not _is_distributed(X):
             if checkpoint is not None:
@@ -170,7 +172,18 @@ class DaskModel:
         return cluster.compute(tasks)
 
     def predict(self, X: Any) -> Any:
-        """Predicted classes or targets, lazily for Dask collections."""
+        """Predicted classes or targets, lazily for Dask collections.
+
+        Parameters
+        ----------
+        X : dask array, dask data frame, or list of delayed blocks
+            Anything else is answered at once, without Dask.
+
+        Returns
+        -------
+        y : dask array of shape (n_samples,)
+            Predictions.
+        """
         return self._lazily("predict", X)
 
     def _lazily(self, name: str, X: Any, several: bool = False) -> Any:
@@ -256,11 +269,37 @@ class DaskClassifier(DaskModel):
     """What the classifiers share."""
 
     def decision_function(self, X: Any) -> Any:
-        """Scores w·x + b, lazily for Dask collections."""
+        """Scores w·x + b, lazily for Dask collections.
+
+        Parameters
+        ----------
+        X : dask array, dask data frame, or list of delayed blocks
+            Anything else is answered at once, without Dask.
+
+        Returns
+        -------
+        scores : dask array of shape (n_samples,) or (n_samples, n_classes)
+            One per example for two classes, one per class for more.
+        """
         return self._lazily("decision_function", X, several=True)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Mean accuracy, lazily for Dask collections."""
+        """Mean accuracy, lazily for Dask collections.
+
+        Parameters
+        ----------
+        X : dask array, dask data frame, or list of delayed blocks
+            Anything else is scored at once, without Dask.
+        y : of the same kind
+            True labels.
+        sample_weight : of the same kind, default=None
+            Weights of the examples, >= 0.
+
+        Returns
+        -------
+        score : float, delayed
+            The score.
+        """
         if not _is_distributed(X):
             return super().score(X, y, sample_weight)  # type: ignore[misc]
         self._check_features(X)
@@ -276,11 +315,33 @@ class DropoutLogisticRegression(DaskClassifier, LocalLogisticRegression):
     """:class:`marginout.DropoutLogisticRegression` on Dask collections; see :class:`DropoutSVC`."""
 
     def predict_proba(self, X: Any) -> Any:
-        """Class probabilities, lazily for Dask collections."""
+        """Class probabilities, lazily for Dask collections.
+
+        Parameters
+        ----------
+        X : dask array, dask data frame, or list of delayed blocks
+            Anything else is answered at once, without Dask.
+
+        Returns
+        -------
+        probabilities : dask array of shape (n_samples, n_classes)
+            One column per class, in the order of `classes_`.
+        """
         return self._lazily("predict_proba", X, several=True)
 
     def predict_log_proba(self, X: Any) -> Any:
-        """Logarithms of the class probabilities, lazily for Dask collections."""
+        """Logarithms of the class probabilities, lazily for Dask collections.
+
+        Parameters
+        ----------
+        X : dask array, dask data frame, or list of delayed blocks
+            Anything else is answered at once, without Dask.
+
+        Returns
+        -------
+        log_probabilities : dask array of shape (n_samples, n_classes)
+            One column per class, in the order of `classes_`.
+        """
         return self._lazily("predict_log_proba", X, several=True)
 
 
@@ -288,7 +349,22 @@ class DropoutSVR(DaskModel, LocalSVR):
     """:class:`marginout.DropoutSVR` on Dask collections; see :class:`DropoutSVC`."""
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """The coefficient of determination R², lazily for Dask collections."""
+        """The coefficient of determination R², lazily for Dask collections.
+
+        Parameters
+        ----------
+        X : dask array, dask data frame, or list of delayed blocks
+            Anything else is scored at once, without Dask.
+        y : of the same kind
+            True targets.
+        sample_weight : of the same kind, default=None
+            Weights of the examples, >= 0.
+
+        Returns
+        -------
+        score : float, delayed
+            The score.
+        """
         if not _is_distributed(X):
             return super().score(X, y, sample_weight)
         self._check_features(X)

@@ -113,7 +113,9 @@ class Loss(ABC):
 
     @abstractmethod
     def majorizer(self, m: Array, v: Array, y: Array) -> Array:
-        """A curvature γ such that, for all weights, with everything else at (m, v),
+        """A curvature γ that bounds φ from above.
+
+        For all weights, with everything else at (m, v),
 
         φ(w') ≤ φ(w) + ∇φ·(w' − w) + ½γ[(m' − m)² + Σ_d V_d (w'_d − w_d)²].
         """

@@ -23,6 +23,7 @@ def trusted_types() -> list[str]:
     Returns
     -------
     names : list of str
+        What `trusted` of :func:`skops.io.load` needs.
 
     Examples
     --------

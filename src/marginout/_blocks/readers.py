@@ -89,8 +89,9 @@ def read_svmlight(
     Parameters
     ----------
     path : path
-        Compressed if it ends in .gz or .bz2.
+        The file. It is compressed if it ends in .gz or .bz2.
     n_features : int
+        Number of features.
     zero_based : bool, default=False
         Whether the first feature has the number 0 in the file, not 1.
     block_bytes : int, default=2**26
@@ -99,7 +100,9 @@ def read_svmlight(
     Yields
     ------
     X : CSR matrix of shape (n_rows, n_features)
+        Examples.
     y : array of shape (n_rows,)
+        Labels or targets.
     """
     n_features = check_count("n_features", n_features, 1)
     block_bytes = check_count("block_bytes", block_bytes, 1)
@@ -263,12 +266,16 @@ def read_npz(paths: Paths) -> Iterator[tuple[Any, ...]]:
     Parameters
     ----------
     paths : path, or iterable of paths
+        The files.
 
     Yields
     ------
     X : array or CSR matrix of shape (n_rows, n_features)
+        Examples.
     y : array of shape (n_rows,)
-    sample_weight : array of shape (n_rows,), where the file has one
+        Labels or targets.
+    sample_weight : array of shape (n_rows,)
+        Weights, where the file has them.
     """
     for path in _each(paths):
         # Opened here: NumPy does not close a file that turns out to be broken.
@@ -342,6 +349,7 @@ def read_parquet(
     Parameters
     ----------
     paths : path, or iterable of paths
+        The files.
     target : str
         The column of labels or targets.
     sample_weight : str, default=None
@@ -352,8 +360,11 @@ def read_parquet(
     Yields
     ------
     X : data frame of shape (n_rows, n_features)
+        Examples.
     y : array of shape (n_rows,)
-    sample_weight : array of shape (n_rows,), where a column is named
+        Labels or targets.
+    sample_weight : array of shape (n_rows,)
+        Weights, where there is a column of them.
     """
     block_rows = check_count("block_rows", block_rows, 1)
     special = [target] if sample_weight is None else [target, sample_weight]

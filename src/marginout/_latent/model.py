@@ -241,11 +241,12 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
+            Examples.
 
         Returns
         -------
         G : array of shape (n_samples, n_units)
-            float32 for float32 data. Scores are ``G @ coef_.T + intercept_``.
+            Of type float32 for float32 data. Scores are ``G @ coef_.T + intercept_``.
         """
         return self._hidden(X)
 
@@ -263,6 +264,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
+            Examples to look for.
         y : array-like of shape (n_samples,), default=None
             Labels, for the mean responses by class.
         output : int, default=0

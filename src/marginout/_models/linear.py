@@ -291,6 +291,7 @@ class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[mi
         Returns
         -------
         self : object
+            The fitted model.
         """
         with self._untouched_on_failure():
             fit_in_memory(self, X, y, sample_weight)
@@ -318,10 +319,12 @@ class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[mi
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
+            Examples.
 
         Returns
         -------
         scores : array of shape (n_samples,) or (n_samples, n_classes)
+            One per example for two classes, one per class for more.
         """
         return self._scores(X)
 
@@ -331,10 +334,12 @@ class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[mi
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
+            Examples.
 
         Returns
         -------
         y : array of shape (n_samples,)
+            Predicted classes.
         """
         scores = self._scores(X)
         best = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
@@ -372,6 +377,7 @@ class DropoutRegressor(RegressorMixin, DropoutLinearModel):  # type: ignore[misc
         Returns
         -------
         self : object
+            The fitted model.
         """
         with self._untouched_on_failure():
             fit_in_memory(self, X, y, sample_weight)
@@ -394,9 +400,11 @@ class DropoutRegressor(RegressorMixin, DropoutLinearModel):  # type: ignore[misc
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
+            Examples.
 
         Returns
         -------
         y : array of shape (n_samples,)
+            Predicted targets.
         """
         return self._scores(X)

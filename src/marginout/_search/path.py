@@ -25,17 +25,21 @@ class Path:
     Attributes
     ----------
     Cs : array of shape (n_Cs,)
-        In ascending order.
+        The values of C, in ascending order.
     noises : list of n_noises floats or noise models
+        The noises, as they were given.
     coefs : array of shape (n_Cs, n_noises, n_problems, n_features)
         One problem for two classes or a regression, one per class for more.
     intercepts : array of shape (n_Cs, n_noises, n_problems)
+        The offsets.
     objectives : array of shape (n_Cs, n_noises)
         F at each solution, summed over the one-vs-rest problems.
     gaps : array of shape (n_Cs, n_noises)
         Certificates: F exceeds its minimum by no more than this.
     converged : array of bool of shape (n_Cs, n_noises)
+        Whether each fit reached its tolerance.
     classes : array of shape (n_classes,) or None
+        Class labels; None of a regression.
     """
 
     Cs: Array
@@ -71,19 +75,23 @@ def path(
     estimator : DropoutSVC, DropoutSVR or DropoutLogisticRegression
         Says the loss, the class weights, `tol` and the rest; its `C` and `noise` do not matter.
     X : array-like or sparse matrix of shape (n_samples, n_features)
+        Training data.
     y : array-like of shape (n_samples,)
+        Class labels or targets.
     Cs : int or sequence of floats, default=10
         The values of C, or how many: upwards from the C below which w is negligible, three
         to every two powers of ten.
     noises : sequence of floats or noise models, default=(0, 0.1, ..., 0.9, 0.95)
         Dropout rates, or models from :mod:`marginout.noise`.
     sample_weight : array-like of shape (n_samples,), default=None
+        Weights of the examples, >= 0; each multiplies its example's loss.
     n_jobs : int, default=None
         Threads; None is one. The result does not depend on it.
 
     Returns
     -------
     path : Path
+        The solutions.
 
     Examples
     --------

@@ -85,6 +85,7 @@ class Search(DropoutLinearModel):
         Returns
         -------
         self : object
+            The fitted model.
         """
         with self._untouched_on_failure():
             classify = is_classifier(self)

@@ -115,6 +115,7 @@ class OnlineClassifier(Online, DropoutClassifier):
         Returns
         -------
         self : object
+            The fitted model.
         """
         with self._untouched_on_failure():
             first = not hasattr(self, "coef_")
@@ -186,6 +187,7 @@ class OnlineRegressor(Online, DropoutRegressor):
         Returns
         -------
         self : object
+            The fitted model.
         """
         with self._untouched_on_failure():
             first = not hasattr(self, "coef_")

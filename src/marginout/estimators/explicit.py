@@ -95,6 +95,7 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
         Returns
         -------
         self : object
+            The fitted model.
         """
         noise = resolve(self.noise)
         n_copies = check_count("n_copies", self.n_copies, 1)
@@ -185,6 +186,7 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
         Returns
         -------
         routing : MetadataRouter
+            What the wrapped estimator asks for.
         """
         mapping = MethodMapping().add(caller="fit", callee=self._method())
         return MetadataRouter(owner=self).add(estimator=self.estimator, method_mapping=mapping)
@@ -200,10 +202,12 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
+            Examples.
 
         Returns
         -------
         y : array of shape (n_samples,)
+            Predicted classes or targets.
         """
         return self._call("predict", X)
 
@@ -297,10 +301,12 @@ class ExplicitCorruptionClassifier(ClassifierMixin, _ExplicitCorruption):  # typ
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
+            Examples.
 
         Returns
         -------
         scores : array of shape (n_samples,) or (n_samples, n_classes)
+            One per example for two classes, one per class for more.
         """
         return self._call("decision_function", X)
 
@@ -311,10 +317,12 @@ class ExplicitCorruptionClassifier(ClassifierMixin, _ExplicitCorruption):  # typ
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
+            Examples.
 
         Returns
         -------
         probabilities : array of shape (n_samples, n_classes)
+            One column per class, in the order of `classes_`.
         """
         return self._call("predict_proba", X)
 
@@ -325,10 +333,12 @@ class ExplicitCorruptionClassifier(ClassifierMixin, _ExplicitCorruption):  # typ
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
+            Examples.
 
         Returns
         -------
         log_probabilities : array of shape (n_samples, n_classes)
+            One column per class, in the order of `classes_`.
         """
         return self._call("predict_log_proba", X)
 

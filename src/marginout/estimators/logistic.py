@@ -31,10 +31,12 @@ class LogisticProbabilities:
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
+            Examples.
 
         Returns
         -------
         log_probabilities : array of shape (n_samples, n_classes)
+            One column per class, in the order of `classes_`.
         """
         scores = self._scores(X)
         if scores.ndim == 1:
@@ -48,10 +50,12 @@ class LogisticProbabilities:
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
+            Examples.
 
         Returns
         -------
         probabilities : array of shape (n_samples, n_classes)
+            One column per class, in the order of `classes_`.
         """
         return np.exp(self.predict_log_proba(X))
 
@@ -142,8 +146,11 @@ class DropoutLogisticRegression(LogisticProbabilities, OnlineClassifier):
     def to_sklearn(self) -> LogisticRegression | OneVsRestClassifier:
         """A fitted scikit-learn model with the same predictions and probabilities.
 
-        :class:`~sklearn.linear_model.LogisticRegression` for two classes, and a
-        :class:`~sklearn.multiclass.OneVsRestClassifier` of them for more.
+        Returns
+        -------
+        model : LogisticRegression or OneVsRestClassifier
+            :class:`~sklearn.linear_model.LogisticRegression` for two classes, and a
+            :class:`~sklearn.multiclass.OneVsRestClassifier` of them for more.
         """
 
         def plain() -> LogisticRegression:

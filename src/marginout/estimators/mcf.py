@@ -171,10 +171,12 @@ class MCFClassifier(DropoutClassifier):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
+            Examples.
 
         Returns
         -------
         log_probabilities : array of shape (n_samples, n_classes)
+            One column per class, in the order of `classes_`.
         """
         scores = self._scores(X)
         if scores.ndim == 1:
@@ -188,18 +190,23 @@ class MCFClassifier(DropoutClassifier):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
+            Examples.
 
         Returns
         -------
         probabilities : array of shape (n_samples, n_classes)
+            One column per class, in the order of `classes_`.
         """
         return np.asarray(np.exp(self.predict_log_proba(X)))
 
     def to_sklearn(self) -> LogisticRegression | LinearSVC:
         """A fitted scikit-learn model with the same predictions.
 
-        :class:`~sklearn.linear_model.LogisticRegression`, with the same probabilities, for the logistic
-        loss, and :class:`~sklearn.svm.LinearSVC` for the others.
+        Returns
+        -------
+        model : LogisticRegression or LinearSVC
+            :class:`~sklearn.linear_model.LogisticRegression`, with the same probabilities, for the logistic
+            loss, and :class:`~sklearn.svm.LinearSVC` for the others.
         """
         model = LogisticRegression if self.loss == "logistic" else LinearSVC
         return self._export(model(C=self.C, fit_intercept=self.fit_intercept))

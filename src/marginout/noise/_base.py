@@ -15,12 +15,23 @@ Array = NDArray[np.float64]
 
 
 class Moments(NamedTuple):
-    """E x̃ = scale·x (+ a constant, see :meth:`Noise.shift`) and Var x̃ = coefficient·(scale·x)**power,
-    one entry per feature.
+    """E x̃ = scale·x and Var x̃ = coefficient·(scale·x)**power, one entry per feature.
 
-    Features are corrupted independently where `groups` is None. Otherwise `groups` holds the number of
-    every feature's group, the power is 2, and the features of a group have one common factor: with
-    M = X·diag(scale), the variance of a score is Σ_g coefficient_g (w_g·m_g)².
+    The mean may also have a constant, see :meth:`Noise.shift`. Features are corrupted independently where
+    `groups` is None. Otherwise `groups` holds the number of every feature's group, the power is 2, and the
+    features of a group have one common factor: with M = X·diag(scale), the variance of a score is
+    Σ_g coefficient_g (w_g·m_g)².
+
+    Attributes
+    ----------
+    scale : array of shape (n_features,)
+        What x is multiplied by in the mean.
+    coefficient : array of shape (n_features,)
+        What the power of scale·x is multiplied by in the variance.
+    power : {0, 1, 2}
+        0 for additive noise, 1 for counts, 2 for multiplicative noise.
+    groups : array of int of shape (n_features,), or None
+        The number of every feature's group, if features are corrupted together.
     """
 
     scale: Array
@@ -92,9 +103,19 @@ class Noise(ABC):
         return np.ones(n_features)
 
     def corrupt(self, X: Any, rng: Any = None) -> Any:
-        """Draw a corrupted copy of X; `rng` is a NumPy generator, a seed or None.
+        """Draw a corrupted copy of X.
 
-        Sparse data stay sparse (as CSR), unless the noise is additive: then no entry stays zero.
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (..., n_features)
+            Data. Sparse data stay sparse (as CSR), unless the noise is additive: then no entry stays zero.
+        rng : numpy.random.Generator, int or None, default=None
+            A generator, or its seed.
+
+        Returns
+        -------
+        X : array or CSR matrix
+            Of the same shape, with float values.
         """
         generator = np.random.default_rng(rng)
         if not sp.issparse(X):

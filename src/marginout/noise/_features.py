@@ -119,6 +119,7 @@ class Gaussian(Noise):
     Parameters
     ----------
     variance : float or array of shape (n_features,), >= 0
+        The variance σ² of the noise.
     """
 
     affine_mgf = True
@@ -149,6 +150,7 @@ class Laplace(Noise):
     Parameters
     ----------
     scale : float or array of shape (n_features,), >= 0
+        The scale b of the noise.
     """
 
     affine_mgf = True
@@ -240,7 +242,6 @@ class BitSwap(Noise):
         return np.asarray(np.ones(n_features) * self.rate)
 
     def corrupt(self, X: Any, rng: Any = None) -> Any:
-        """Draw a corrupted copy of X; `rng` is a NumPy generator, a seed or None. Sparse data stay sparse."""
         if not sp.issparse(X):
             return super().corrupt(X, rng)
         generator = np.random.default_rng(rng)
@@ -278,7 +279,18 @@ class BitSwap(Noise):
 
 
 def resolve(noise: Any) -> Noise:
-    """The noise model of an estimator's parameter `noise`: itself, or Dropout of a rate."""
+    """The noise model of an estimator's parameter `noise`.
+
+    Parameters
+    ----------
+    noise : float or noise model
+        A dropout rate, or a model.
+
+    Returns
+    -------
+    noise : Noise
+        The model itself, or :class:`Dropout` of the rate.
+    """
     if isinstance(noise, Noise):
         return noise
     if isinstance(noise, Real) and not isinstance(noise, bool) and 0 <= float(noise) < 1:

@@ -141,7 +141,10 @@ class GroupDeletion(GroupNoise):
 
     Parameters
     ----------
-    groups, rate : as in :class:`GroupDropout`
+    groups : array-like of shape (n_features,), list of lists of features, or dict of lists of features
+        As in :class:`GroupDropout`.
+    rate : float or array of shape (n_groups,), in [0, 1)
+        As in :class:`GroupDropout`.
     """
 
     single = Deletion

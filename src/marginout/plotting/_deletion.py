@@ -22,7 +22,9 @@ class DeletionCurveDisplay:
     Attributes
     ----------
     ax_ : matplotlib Axes
+        Where it is drawn.
     figure_ : matplotlib Figure
+        The figure of the axes.
     lines_ : list of matplotlib Line2D
         One per curve: the mean over the repeats.
     bands_ : list
@@ -52,14 +54,17 @@ class DeletionCurveDisplay:
 
         Parameters
         ----------
-        curve : DeletionCurve, a list of them, or a dict of names to them
+        curve : DeletionCurve, list of DeletionCurve, or dict of str to DeletionCurve
+            The curves, perhaps by their names in the legend.
         ax : matplotlib Axes, default=None
+            Where to draw; new axes by default.
         **line_kw : dict
             For matplotlib's `plot`.
 
         Returns
         -------
         display : DeletionCurveDisplay
+            What was drawn.
         """
         if isinstance(curve, DeletionCurve):
             curve = [curve]
@@ -79,16 +84,22 @@ class DeletionCurveDisplay:
         Parameters
         ----------
         estimator : fitted classifier, regressor or pipeline
-        X, y : test data
+            It is not fitted again.
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features), or texts
+            Test data.
+        y : array-like of shape (n_samples,)
+            True targets.
         name : str, default=None
             For the legend; the estimator's class by default.
         ax : matplotlib Axes, default=None
+            Where to draw; new axes by default.
         **curve_kw : dict
             For :func:`~marginout.robustness.deletion_curve`: rates, n_repeats, kind, ...
 
         Returns
         -------
         display : DeletionCurveDisplay
+            What was drawn.
         """
         curve = deletion_curve(estimator, X, y, **curve_kw)
         return cls({name or curve.estimator_name: curve}).plot(ax=ax)
@@ -99,9 +110,14 @@ class DeletionCurveDisplay:
 
         Parameters
         ----------
-        estimators : list of fitted estimators, or dict of names to them
-        X, y : test data
+        estimators : list of fitted estimators, or dict of str to fitted estimator
+            The models, perhaps by their names in the legend.
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features), or texts
+            Test data.
+        y : array-like of shape (n_samples,)
+            True targets.
         ax : matplotlib Axes, default=None
+            Where to draw; new axes by default.
         **curve_kw : dict
             For :func:`~marginout.robustness.deletion_curve`: rates, n_repeats, kind, ... With a
             whole number as `random_state` all models lose the same features.
@@ -109,6 +125,7 @@ class DeletionCurveDisplay:
         Returns
         -------
         display : DeletionCurveDisplay
+            What was drawn.
         """
         if isinstance(estimators, Mapping):
             curves = {name: deletion_curve(each, X, y, **curve_kw) for name, each in estimators.items()}
@@ -132,7 +149,8 @@ class DeletionCurveDisplay:
 
         Returns
         -------
-        self : DeletionCurveDisplay
+        display : DeletionCurveDisplay
+            Itself.
         """
         self.ax_ = axes(ax)
         self.figure_ = self.ax_.figure

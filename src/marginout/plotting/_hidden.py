@@ -25,11 +25,14 @@ class HiddenUnitsDisplay:
     units : HiddenUnits
         From the `hidden_units` method of a fitted model.
     images : array of shape (n_units, n_examples) + image_shape, default=None
+        The examples that each unit responds to most.
 
     Attributes
     ----------
     figure_ : matplotlib Figure
+        Where it is drawn.
     axes_ : array of matplotlib Axes of shape (n_units, n_columns)
+        One row per unit.
     """
 
     def __init__(self, units: Any, images: NDArray[Any] | None = None) -> None:
@@ -53,8 +56,10 @@ class HiddenUnitsDisplay:
 
         Parameters
         ----------
-        estimator : a fitted model with a `hidden_units` method
+        estimator : fitted LatentDropoutSVC, LatentDropoutLogisticRegression or LatentDropoutSVR
+            A model with a `hidden_units` method.
         X : array-like or sparse matrix of shape (n_samples, n_features)
+            Examples to look for.
         y : array-like of shape (n_samples,), default=None
             Labels, for the mean responses by class.
         output : int, default=0
@@ -66,10 +71,12 @@ class HiddenUnitsDisplay:
         image_shape : tuple of int, default=None
             Height, width and, in colour, channels of an example's image.
         figure : matplotlib Figure, default=None
+            Where to draw; a new figure by default.
 
         Returns
         -------
         display : HiddenUnitsDisplay
+            What was drawn.
         """
         n_units = check_count("n_units", n_units, 1)
         units = estimator.hidden_units(X, y, output=output, n_examples=n_examples)
@@ -89,7 +96,18 @@ class HiddenUnitsDisplay:
         return cls(units.select(chosen), images).plot(figure=figure)
 
     def plot(self, *, figure: Any = None) -> Self:
-        """Draw on a figure, a new one by default."""
+        """Draw the units.
+
+        Parameters
+        ----------
+        figure : matplotlib Figure, default=None
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        display : HiddenUnitsDisplay
+            Itself.
+        """
         units, images = self.units, self.images
         n_images = 0 if images is None else images.shape[1]
         columns = n_images + 1

@@ -17,13 +17,16 @@ class GroupImpactDisplay:
     Parameters
     ----------
     impact : GroupImpact
+        What to draw.
     max_groups : int, default=20
         Largest number of groups to draw, the costliest first.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
+        Where it is drawn.
     figure_ : matplotlib Figure
+        The figure of the axes.
     bars_ : matplotlib BarContainer
         The cost of every group alone, the costliest on top.
     pair_bars_ : matplotlib BarContainer, or None without pairs
@@ -52,12 +55,16 @@ class GroupImpactDisplay:
         Parameters
         ----------
         impact : GroupImpact
+            What to draw.
         max_groups : int, default=20
+            Largest number of groups to draw, the costliest first.
         ax : matplotlib Axes, default=None
+            Where to draw; new axes by default.
 
         Returns
         -------
         display : GroupImpactDisplay
+            What was drawn.
         """
         return cls(impact, max_groups=max_groups).plot(ax=ax)
 
@@ -78,16 +85,24 @@ class GroupImpactDisplay:
         Parameters
         ----------
         estimator : fitted classifier, regressor or pipeline
-        X, y : test data
-        groups : as in :func:`~marginout.robustness.group_impact`
+            It is not fitted again.
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+            Test data.
+        y : array-like of shape (n_samples,)
+            True targets.
+        groups : array-like of shape (n_features,), or list or dict of lists of features
+            As in :func:`~marginout.robustness.group_impact`.
         max_groups : int, default=20
+            Largest number of groups to draw, the costliest first.
         ax : matplotlib Axes, default=None
+            Where to draw; new axes by default.
         **impact_kw : dict
             For :func:`~marginout.robustness.group_impact`: max_pairs, fill, scoring, ...
 
         Returns
         -------
         display : GroupImpactDisplay
+            What was drawn.
         """
         return cls(group_impact(estimator, X, y, groups, **impact_kw), max_groups=max_groups).plot(ax=ax)
 
@@ -97,10 +112,12 @@ class GroupImpactDisplay:
         Parameters
         ----------
         ax : matplotlib Axes, default=None
+            Where to draw; new axes by default.
 
         Returns
         -------
         display : GroupImpactDisplay
+            What was drawn.
         """
         impact = self.impact
         order = impact.order[: self.max_groups]

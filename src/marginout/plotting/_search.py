@@ -36,9 +36,12 @@ class ValidationMapDisplay:
     values : array of shape (n_Cs, n_noises)
         Mean error, or mean score.
     Cs : array of shape (n_Cs,)
+        The values of C.
     noises : list of n_noises floats or noise models
-    chosen : tuple (C index, noise index)
-    name : str
+        The noises.
+    chosen : tuple of two int
+        Numbers of the C and of the noise of the chosen cell.
+    name : str, default="error"
         Name of the values.
 
     Attributes
@@ -61,13 +64,15 @@ class ValidationMapDisplay:
         ----------
         estimator : fitted search
             With the default accuracy the map shows the error, with any other score the score.
-        ax : matplotlib axes, default=None
-        **kwargs
+        ax : matplotlib Axes, default=None
+            Where to draw; new axes by default.
+        **kwargs : dict
             Passed to `plot`.
 
         Returns
         -------
         display : ValidationMapDisplay
+            What was drawn.
         """
         check_is_fitted(estimator, "scores_")
         values, name = estimator.scores_.mean(axis=0), "score"
@@ -81,7 +86,8 @@ class ValidationMapDisplay:
 
         Parameters
         ----------
-        ax : matplotlib axes, default=None
+        ax : matplotlib Axes, default=None
+            Where to draw; new axes by default.
         annotate : bool, default=False
             Whether to write each cell's value into it.
         cmap : str, default="viridis"
@@ -89,7 +95,8 @@ class ValidationMapDisplay:
 
         Returns
         -------
-        self
+        display : ValidationMapDisplay
+            Itself.
         """
         self.ax_ = axes(ax)
         self.figure_ = self.ax_.figure
@@ -146,16 +153,22 @@ class PathDisplay:
         estimator : DropoutSVC, DropoutSVR or DropoutLogisticRegression
             Fitted or not; it is not changed.
         X : array-like or sparse matrix of shape (n_samples, n_features)
+            Training data.
         y : array-like of shape (n_samples,)
+            Class labels or targets.
         noises : sequence of floats or noise models, default=(0, 0.1, ..., 0.9, 0.95)
+            Dropout rates, or models from :mod:`marginout.noise`.
         sample_weight : array-like of shape (n_samples,), default=None
-        ax : matplotlib axes, default=None
-        **kwargs
+            Weights of the examples, >= 0.
+        ax : matplotlib Axes, default=None
+            Where to draw; new axes by default.
+        **kwargs : dict
             Passed to `plot`.
 
         Returns
         -------
         display : PathDisplay
+            What was drawn.
         """
         found = path(estimator, X, y, Cs=[estimator.C], noises=noises, sample_weight=sample_weight)
         return cls(found).plot(ax, **kwargs)
@@ -173,7 +186,8 @@ class PathDisplay:
 
         Parameters
         ----------
-        ax : matplotlib axes, default=None
+        ax : matplotlib Axes, default=None
+            Where to draw; new axes by default.
         C : int, default=-1
             Number of the C, among those of the path.
         problem : int, default=0
@@ -185,7 +199,8 @@ class PathDisplay:
 
         Returns
         -------
-        self
+        display : PathDisplay
+            Itself.
         """
         W = self.path.coefs[C, :, problem]
         chosen = np.argsort(-np.abs(W).max(axis=0), kind="stable")[:top]

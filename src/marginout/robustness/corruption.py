@@ -20,10 +20,12 @@ def corrupt(X: Any, noise: Any = 0.5, random_state: Any = None) -> Any:
         A dropout rate (the survivors are scaled by 1/(1 − rate)), or a model from
         :mod:`marginout.noise`, such as ``Deletion(0.5)``, which leaves survivors as they are.
     random_state : int, RandomState, Generator or None, default=None
+        Draws the noise.
 
     Returns
     -------
-    X : of the same kind, with float values
+    X : array, sparse matrix or data frame
+        Of the same kind, with float values.
 
     Examples
     --------

@@ -30,11 +30,19 @@ class DeletionCurve:
     rates : array of shape (n_rates,)
         Shares of the features that are deleted.
     scores : array of shape (n_rates, n_repeats)
-    mean, std : arrays of shape (n_rates,)
-        Mean and standard deviation over the repeats; `std` is 0 for a single repeat.
+        Score of every repeat.
+    mean : array of shape (n_rates,)
+        Mean over the repeats.
+    std : array of shape (n_rates,)
+        Standard deviation over the repeats; 0 for a single repeat.
     kind : {"random", "worst", "groups"}
+        Kind of deletion.
     rescale : bool
-    estimator_name, score_name : str
+        Whether survivors are multiplied by 1/(1 − rate).
+    estimator_name : str
+        Name of the model.
+    score_name : str
+        Name of the score.
     """
 
     rates: Array
@@ -46,10 +54,12 @@ class DeletionCurve:
 
     @property
     def mean(self) -> Array:
+        """Mean over the repeats."""
         return np.asarray(self.scores.mean(axis=1))
 
     @property
     def std(self) -> Array:
+        """Standard deviation over the repeats; 0 for a single repeat."""
         ddof = 1 if self.scores.shape[1] > 1 else 0
         return np.asarray(self.scores.std(axis=1, ddof=ddof))
 
@@ -121,12 +131,14 @@ def deletion_curve(
         For kind="worst", None is the last step. To delete words of texts, in upper and lower case alike,
         name the vectoriser.
     random_state : int, RandomState, Generator or None, default=None
+        Draws the deletions.
     n_jobs : int or None, default=None
         Number of repeats that run in parallel, as in scikit-learn. The result does not depend on it.
 
     Returns
     -------
     curve : DeletionCurve
+        The scores.
 
     Examples
     --------

@@ -28,6 +28,7 @@ class GroupImpact:
     Attributes
     ----------
     labels : list of length n_groups
+        Names of the groups.
     score : float
         Score of the model on complete data.
     costs : array of shape (n_groups,)
@@ -36,7 +37,10 @@ class GroupImpact:
         Numbers of the groups that were lost together.
     pair_costs : array of shape (n_pairs,)
         Fall of the score without both groups of a pair.
-    estimator_name, score_name : str
+    estimator_name : str
+        Name of the model.
+    score_name : str
+        Name of the score.
     """
 
     labels: list[Any]
@@ -131,6 +135,7 @@ def group_impact(
     Returns
     -------
     impact : GroupImpact
+        The costs.
 
     Examples
     --------
