@@ -192,21 +192,12 @@ def _steps(
             except ValueError as failure:  # the next C starts from zero
                 error = failure
                 before[0][:, own] = before[1][own] = W[:, own] = b[own] = clean[own] = 0.0
-            done = bool(result.converged[own].all())
-            part = Part(
-                i,
-                j,
-                f,
-                W[:, own],
-                clean[own],
-                result.value[own],
-                result.gap[own],
-                done,
-                result.n_iter,
-                seconds,
-                error,
+            solved = slice(low // problem.loss.outputs, high // problem.loss.outputs)
+            value, gap = result.value[solved], result.gap[solved]
+            done = bool(result.converged[solved].all())
+            parts.append(
+                Part(i, j, f, W[:, own], clean[own], value, gap, done, result.n_iter, seconds, error)
             )
-            parts.append(part)
         start = _ahead(Cs, i, before, (W, b))
         yield parts, (W, clean)
 
@@ -292,9 +283,9 @@ class _Solver:
         """
         late = np.flatnonzero(~result.converged)
         if late.size:
-            few = objective.select(late)
-            end = solve(few, W[:, late], b[late], max_iter=self._problem.max_iter, **self._options)
-            result.W[:, late], result.b[late], result.value[late] = end.W, end.b, end.value
+            few, own = objective.select(late), objective.columns(late)
+            end = solve(few, W[:, own], b[own], max_iter=self._problem.max_iter, **self._options)
+            result.W[:, own], result.b[own], result.value[late] = end.W, end.b, end.value
             result.gap[late], result.converged[late] = end.gap, end.converged
 
 
