@@ -26,7 +26,7 @@ from benchmarks.report import RESULTS, environment
 from marginout._blocks.cluster import Cluster
 from marginout._blocks.fit import block_shard, prepare_block
 from marginout._core.fit import make_plan, merge
-from marginout._core.objective import Shard
+from marginout._core.shard import Shard
 from marginout.dask import DropoutLogisticRegression
 
 FEW, MANY, REPEATS = 2, 10, 1

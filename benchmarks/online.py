@@ -27,7 +27,8 @@ from benchmarks.problems import DOMAINS, DataMissingError, amazon, mnist, newsgr
 from benchmarks.report import RESULTS, environment, load, record, write_lines
 from marginout import DropoutSVC
 from marginout._core.design import make_design
-from marginout._core.objective import Objective, Shard
+from marginout._core.objective import Objective
+from marginout._core.shard import Shard
 
 CALL = 10_000
 RATES = 0.0, 0.3, 0.5, 0.9

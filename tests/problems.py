@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from marginout._core.objective import ROUNDING, Objective, Shard
+from marginout._core.objective import Objective
 from marginout._core.penalties import Ridge
+from marginout._core.shard import ROUNDING, Shard
 
 
 def make_objective(

@@ -20,8 +20,8 @@ from marginout import (
     LatentDropoutSVC,
     MCFClassifier,
 )
+from marginout._core.validation import canonical, tidy
 from marginout._kernels import _passes
-from marginout._tables import canonical, tidy
 from marginout.blocks import fit as fit_blocks
 from marginout.noise import Dropout, GroupDropout
 

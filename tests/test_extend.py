@@ -12,8 +12,9 @@ from marginout import DropoutSVC
 from marginout._blocks.executors import Serial
 from marginout._core import interfaces
 from marginout._core.design import make_design
-from marginout._core.objective import Objective, Shard, dots
+from marginout._core.objective import Objective, dots
 from marginout._core.penalties import Ridge
+from marginout._core.shard import Shard
 from marginout._core.targets import OneVsRest
 from marginout._search.chains import walk
 from marginout._search.problem import Problem, Training

@@ -94,7 +94,7 @@ def test_several_classes_are_one_vs_rest():
 
 def test_threads_change_nothing(monkeypatch):
     one = FeatureDeletionSVC(n_deletions=1).fit(X, LABELS)
-    monkeypatch.setattr("marginout._fdrop.solver.worker_threads", lambda work: 2)
+    monkeypatch.setattr("marginout._models.fdrop.solver.worker_threads", lambda work: 2)
     two = FeatureDeletionSVC(n_deletions=1).fit(X, LABELS)
     assert_array_equal(one.coef_, two.coef_)
     assert_array_equal(one.objective_history_, two.objective_history_)

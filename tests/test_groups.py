@@ -29,11 +29,11 @@ from marginout import (
     path,
 )
 from marginout._core.design import GroupCsrDesign, GroupDenseDesign, GroupSums, make_design
-from marginout._latent.activations import ACTIVATIONS
-from marginout._latent.objective import LatentObjective, Net
-from marginout._mcf import least_squares
-from marginout._mcf.cumulants import Coding
-from marginout._mcf.objective import MgfObjective
+from marginout._models.latent.activations import ACTIVATIONS
+from marginout._models.latent.objective import LatentObjective, Net
+from marginout._models.mcf import least_squares
+from marginout._models.mcf.cumulants import Coding
+from marginout._models.mcf.objective import MgfObjective
 from marginout.losses import EpsilonInsensitive, Hinge, Quadratic, logistic
 from marginout.noise import Deletion, Dropout, GroupDeletion, GroupDropout, feature_groups, from_missing
 from marginout.noise.grouping import resolve_groups

@@ -13,9 +13,9 @@ from scipy.special import expit
 from scipy.stats import binom
 
 from marginout._core.design import make_design
-from marginout._latent.activations import ACTIVATIONS
-from marginout._latent.objective import LatentObjective, Net
-from marginout._latent.solvers import SOLVERS
+from marginout._models.latent.activations import ACTIVATIONS
+from marginout._models.latent.objective import LatentObjective, Net
+from marginout._models.latent.solvers import SOLVERS
 from marginout.losses import EpsilonInsensitive, Hinge, Quadratic, logistic
 from marginout.noise import Deletion, Dropout, Gaussian, Laplace, Poisson
 
@@ -247,7 +247,7 @@ def test_blocks_change_nothing(storage, propagation, noise, monkeypatch):
     whole = objective(X, noise, propagation=propagation, P=3)
     value, gradient = whole.value_and_gradient(net)
     matrix = whole.output_curvature(net)
-    monkeypatch.setattr("marginout._latent.objective.BLOCK_ENTRIES", 1)  # sixteen rows at a time
+    monkeypatch.setattr("marginout._models.latent.objective.BLOCK_ENTRIES", 1)  # sixteen rows at a time
     assert len(whole._blocks(100)) == 3
     parts = objective(X, noise, propagation=propagation, P=3)
     other, slopes = parts.value_and_gradient(net)

@@ -31,9 +31,9 @@ from marginout import (
     LatentDropoutSVC,
     LatentDropoutSVR,
 )
-from marginout._latent.activations import ACTIVATIONS
-from marginout._latent.objective import BLOCK_ENTRIES
-from marginout._latent.solvers import SOLVERS
+from marginout._models.latent.activations import ACTIVATIONS
+from marginout._models.latent.objective import BLOCK_ENTRIES
+from marginout._models.latent.solvers import SOLVERS
 from marginout.noise import BitSwap, Deletion, Dropout, Gaussian, Poisson
 from marginout.plotting import HiddenUnitsDisplay
 

@@ -20,15 +20,15 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from marginout import DropoutSVC, MCFClassifier, MCFRegressor
 from marginout._core.design import make_design
-from marginout._mcf import least_squares
-from marginout._mcf.cumulants import (
+from marginout._models.mcf import least_squares
+from marginout._models.mcf.cumulants import (
     Coding,
     CountCumulants,
     DeletionCumulants,
     JointCountCumulants,
     make_cumulants,
 )
-from marginout._mcf.objective import MgfObjective
+from marginout._models.mcf.objective import MgfObjective
 from marginout.noise import BitSwap, Deletion, Dropout, Gaussian, Laplace, Moments, Noise, Poisson
 from marginout.solvers._systems import FORMS
 
@@ -173,7 +173,7 @@ def test_counts_take_the_same_values_by_another_road():
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_joint_counts_take_the_same_values_by_another_road(threads, index, monkeypatch):
-    monkeypatch.setattr("marginout._mcf.cumulants.worker_threads", lambda work: threads)
+    monkeypatch.setattr("marginout._models.mcf.cumulants.worker_threads", lambda work: threads)
     rng = np.random.default_rng(2)
     counts = rng.poisson(0.5, size=(300, 40)) - rng.poisson(0.1, size=(300, 40))
     coding = Coding(rng.integers(0, 3, 300), np.ones((5, 5)), True)  # two classes have no examples
@@ -234,7 +234,7 @@ def test_long_rows_and_extreme_rates(size):
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_passes_do_not_depend_on_threads(threads, monkeypatch):
-    monkeypatch.setattr("marginout._mcf.cumulants.worker_threads", lambda work: threads)
+    monkeypatch.setattr("marginout._models.mcf.cumulants.worker_threads", lambda work: threads)
     coding = codings()[0]
     W = np.random.default_rng(1).normal(size=(D, 3))
     R = np.random.default_rng(2).random((N, 3))
@@ -244,9 +244,9 @@ def test_passes_do_not_depend_on_threads(threads, monkeypatch):
             [log_mgf(Dropout(RATES), coding.contrast(W, c)[:, 1], x) for c, x in zip(LABELS, X, strict=True)]
         )
         assert_allclose(cumulants.forward(W)[:, 1], serial, atol=1e-11)
-        monkeypatch.setattr("marginout._mcf.cumulants.worker_threads", lambda work: 1)
+        monkeypatch.setattr("marginout._models.mcf.cumulants.worker_threads", lambda work: 1)
         one = cumulants.backward(W, R)
-        monkeypatch.setattr("marginout._mcf.cumulants.worker_threads", lambda work: threads)
+        monkeypatch.setattr("marginout._models.mcf.cumulants.worker_threads", lambda work: threads)
         assert_allclose(cumulants.backward(W, R), one, rtol=1e-12)
 
 

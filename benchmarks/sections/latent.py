@@ -29,9 +29,9 @@ from marginout import (
     MCFClassifier,
 )
 from marginout._core.design import make_design
-from marginout._latent.activations import ACTIVATIONS
-from marginout._latent.objective import LatentObjective
-from marginout._latent.solvers import SOLVERS
+from marginout._models.latent.activations import ACTIVATIONS
+from marginout._models.latent.objective import LatentObjective
+from marginout._models.latent.solvers import SOLVERS
 from marginout.losses import Hinge
 from marginout.noise import Dropout
 

@@ -26,7 +26,7 @@ from marginout._blocks.fit import block_shard, check_fit, minimize_blocks, prepa
 from marginout._blocks.readers import read_npz, read_parquet, read_svmlight
 from marginout._core.design import design_of
 from marginout._core.fit import Block, Plan, make_plan, merge, set_features
-from marginout._core.objective import Shard
+from marginout._core.shard import Shard
 from marginout._core.validation import check_option
 
 __all__ = ["fit", "read_npz", "read_parquet", "read_svmlight"]

@@ -30,7 +30,7 @@ from marginout._blocks.executors import add_up
 from marginout._blocks.fit import block_shard, block_weights, check_fit, minimize_blocks, prepare_block
 from marginout._core.fit import Block, Plan, Summary, make_plan, merge, set_features, size_of
 from marginout._core.interfaces import Array
-from marginout._core.objective import Shard
+from marginout._core.shard import Shard
 from marginout._core.validation import warn_user
 
 try:

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from marginout._blocks import checkpoint as checkpoints
 from marginout._core.fit import Block, Plan, Summary, make_shard, minimize, prepare, sum_of_shards
 from marginout._core.interfaces import Array, Executor, Handles
-from marginout._core.objective import Shard
+from marginout._core.shard import Shard
 from marginout._core.validation import check_count, check_real, check_sample_weight
 from marginout.solvers import choose, named
 

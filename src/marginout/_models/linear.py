@@ -16,15 +16,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from marginout._core.callbacks import CallbackSupportMixin, with_callbacks
 from marginout._core.design import linear_scores
 from marginout._core.design.storage import Design
-from marginout._core.fit import Block, Plan, fit_in_memory, minimize
+from marginout._core.fit import Block, CallbackSupportMixin, Plan, fit_in_memory, minimize, with_callbacks
 from marginout._core.interfaces import Array, Penalty, Solver
 from marginout._core.missing import OPTIONS as MISSING
 from marginout._core.missing import delete_missing
-from marginout._core.objective import Objective, Shard
+from marginout._core.objective import Objective
 from marginout._core.penalties import Ridge
+from marginout._core.shard import Shard
 from marginout._core.targets import (
     Centred,
     Labels,
@@ -35,8 +35,7 @@ from marginout._core.targets import (
     check_targets,
     class_table,
 )
-from marginout._core.validation import check_option, warn_user
-from marginout._tables import tidy
+from marginout._core.validation import check_option, tidy, warn_user
 from marginout.losses import Loss
 from marginout.noise import Noise, resolve
 from marginout.solvers import SOLVERS, choose

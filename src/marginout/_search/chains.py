@@ -28,7 +28,8 @@ from threadpoolctl import ThreadpoolController
 
 from marginout._core.design import Design, make_design
 from marginout._core.interfaces import Array, Solver
-from marginout._core.objective import Objective, Shard
+from marginout._core.objective import Objective
+from marginout._core.shard import Shard
 from marginout._core.validation import check_solution
 from marginout._search.problem import Problem
 from marginout.noise import Noise

@@ -18,9 +18,8 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length
 
-from marginout._core.callbacks import FitTask, with_callbacks
 from marginout._core.design import linear_scores
-from marginout._core.fit import FITTED
+from marginout._core.fit import FITTED, FitTask, with_callbacks
 from marginout._core.validation import check_count, check_flag, check_option, check_sample_weight, warn_user
 from marginout._models.linear import DropoutLinearModel
 from marginout._search.chains import Part, walk

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from marginout._core.callbacks import heard
+from marginout._core.fit import heard
 from marginout.cli import modelfile
 from marginout.cli.columns import Columns, check_folds, largest_share
 from marginout.cli.convert import category_groups, feature_columns

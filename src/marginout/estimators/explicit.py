@@ -36,8 +36,8 @@ from marginout._core.validation import (
     check_flag,
     check_sample_weight,
     make_generator,
+    tidy,
 )
-from marginout._tables import tidy
 from marginout.estimators._docstrings import documented
 from marginout.noise import Noise, resolve
 

@@ -11,8 +11,8 @@ from sklearn.svm import LinearSVC
 from marginout._core.design.storage import Design
 from marginout._core.fit import Plan
 from marginout._core.validation import check_count
-from marginout._fdrop import solver
-from marginout._fdrop.problem import DeletionProblem
+from marginout._models.fdrop import solver
+from marginout._models.fdrop.problem import DeletionProblem
 from marginout._models.linear import DropoutClassifier
 from marginout.estimators._docstrings import documented
 from marginout.losses import Hinge, Loss

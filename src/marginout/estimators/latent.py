@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from marginout._core.targets import Centred, Numbers, Seen, Targets
 from marginout._core.validation import check_option, check_real
-from marginout._latent.model import LatentModel
+from marginout._models.latent.model import LatentModel
 from marginout._models.linear import DropoutClassifier, DropoutRegressor
 from marginout.estimators._docstrings import documented
 from marginout.estimators.logistic import LogisticProbabilities

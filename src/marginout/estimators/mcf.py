@@ -13,12 +13,13 @@ from sklearn.utils.metaestimators import available_if
 
 from marginout._core.design.storage import Design
 from marginout._core.fit import Plan
-from marginout._core.objective import Objective, Shard
+from marginout._core.objective import Objective
+from marginout._core.shard import Shard
 from marginout._core.validation import check_option
-from marginout._mcf import least_squares, solver
-from marginout._mcf.cumulants import Coding
-from marginout._mcf.objective import MgfObjective
 from marginout._models.linear import DropoutClassifier, DropoutRegressor
+from marginout._models.mcf import least_squares, solver
+from marginout._models.mcf.cumulants import Coding
+from marginout._models.mcf.objective import MgfObjective
 from marginout.estimators._docstrings import documented
 from marginout.losses import Loss, Quadratic
 from marginout.noise import Noise

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from marginout._tables import tidy
+from marginout._core.validation import tidy
 from marginout.noise._base import Array, Noise
 from marginout.noise._features import Dropout
 from marginout.noise._groups import GroupDropout

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from marginout._tables import tidy
+from marginout._core.validation import tidy
 
 
 def is_frame(X: Any) -> bool:

@@ -14,7 +14,7 @@ __all__ = ["SOLVERS", "Monitor", "Result", "Solution", "Solver", "choose", "name
 
 
 class Spec(NamedTuple):
-    """A solver, the objectives that it takes over, and whether it needs all examples in this process."""
+    """A solver, the objectives without noise that it takes over, and whether it needs all examples here."""
 
     name: str
     solve: Solver
@@ -22,8 +22,8 @@ class Spec(NamedTuple):
     needs_rows: bool = False
 
 
-#: Those with `suits` come first: they take over the objectives that they are made for, plain SVM, SVR and LR,
-#: whatever was asked for. The others are what `solver` may be.
+#: Those with `suits` come first: without noise they take over the objectives that they are made for, plain
+#: SVM, SVR and LR, whatever was asked for. The others are what `solver` may be.
 TABLE = (
     Spec("newton", newton.solve, newton.suits),
     Spec("dual", dual.solve, dual.suits, needs_rows=True),
@@ -51,7 +51,7 @@ def named(name: str, in_one_place: bool) -> Spec:
 def choose(name: str, objective: Objective) -> Solver:
     """The first solver of the table that takes the objective over, or else the one that was asked for."""
     here = objective.rows is not None
-    for spec in TABLE:
+    for spec in TABLE if objective.traits.noiseless else ():
         if spec.suits is not None and (here or not spec.needs_rows) and spec.suits(objective):
             return spec.solve
     return named(name, here).solve

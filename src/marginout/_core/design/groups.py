@@ -18,9 +18,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marginout._core.design.preconditioners import Blocks, centred
-from marginout._core.design.storage import BLOCK_ENTRIES, CsrDesign, DenseDesign, Design, csr_arrays
-from marginout._core.interfaces import Array
+from marginout._core.design.storage import (
+    BLOCK_ENTRIES,
+    DESIGNS,
+    CsrDesign,
+    DenseDesign,
+    Design,
+    centred,
+    csr_arrays,
+)
+from marginout._core.interfaces import Array, Columns
 from marginout._kernels import _groups
 from marginout.noise import Noise
 
@@ -37,6 +44,30 @@ SAMPLE, SPARSEST = 100, 8
 HEAVIEST = 2**20
 #: Added to the unit diagonal of a block before it is inverted; more where its centre was taken out.
 JITTER = 1e-12
+
+
+class Blocks:
+    """The blocks of groups of features, which group noise makes heavy.
+
+    Without them, neighbouring pixels that vanish together take four times the iterations.
+    """
+
+    def __init__(
+        self, members: list[NDArray[np.intp]], inverses: list[Array], mean: Array | None = None
+    ) -> None:
+        # Of all groups of a size: (count, size) and (count, K, size, size).
+        self._members, self._inverses = members, inverses
+        self.mean = mean
+
+    def solve(self, G: Array) -> Array:
+        S = np.empty_like(G)
+        for own, inverse in zip(self._members, self._inverses, strict=True):
+            S[own] = np.matmul(inverse, G[own].transpose(0, 2, 1)[..., None])[..., 0].transpose(0, 2, 1)
+        return S
+
+    def select(self, columns: Columns) -> Blocks:
+        inverses = [inverse[:, columns] for inverse in self._inverses]
+        return Blocks(self._members, inverses, None if self.mean is None else self.mean[:, columns])
 
 
 class Grouping:
@@ -329,3 +360,6 @@ class GroupDenseDesign(GroupDesign, DenseDesign):
                     gram[:, k] += np.matmul(part * each, part.transpose(0, 2, 1))
             grams.append(gram)
         return grams
+
+
+DESIGNS |= {(True, False): GroupDenseDesign, (True, True): GroupCsrDesign}

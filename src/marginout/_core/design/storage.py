@@ -27,6 +27,7 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from marginout._core import interfaces
@@ -44,6 +45,11 @@ BLOCK_ENTRIES = 100_000
 FAR = 25.0
 #: Rows that show it, and how many of them are copied at a time.
 SAMPLE, AT_ONCE = 64, 16
+
+#: What rounding may leave of a sum of squares where its centre is taken away.
+CANCELLED = 1e-14
+#: A dense X with at most this share of non-zeros is stored as CSR.
+MOSTLY_ZEROS = 0.25
 
 
 def linear_scores(X: Any, W: Array) -> Array:
@@ -402,3 +408,44 @@ def _pools() -> ThreadpoolController:
 def one_blas_thread() -> Any:
     """A context in which BLAS keeps to one thread."""
     return _pools().limit(limits=1, user_api="blas")
+
+
+#: By whether features are corrupted in groups, and whether X is CSR; `groups` adds its own.
+DESIGNS: dict[tuple[bool, bool], type[Design]] = {(False, False): DenseDesign, (False, True): CsrDesign}
+
+
+def make_design(X: Any, noise: Noise) -> Design:
+    """The design for validated X: CSR, or dense in any memory order.
+
+    A large dense X that is mostly zeros, such as images of strokes, is packed into CSR first:
+    a fit then passes over the non-zeros alone, which take at most half of X's bytes.
+    """
+    if not sp.issparse(X) and X.size > SERIAL_WORK and np.count_nonzero(X) <= MOSTLY_ZEROS * X.size:
+        X = _packed(X)
+    return design_of(X, noise)
+
+
+def design_of(X: Any, noise: Noise) -> Design:
+    """The design for X as it is stored."""
+    together = noise.moments(X.shape[1]).groups is not None
+    return DESIGNS[together, bool(sp.issparse(X))](X, noise)
+
+
+def _packed(X: NDArray[Any]) -> Any:
+    """A dense X as CSR, block by block: SciPy's own way takes several times the memory."""
+    rows = np.count_nonzero(X, axis=1)
+    indptr = np.concatenate([[0], np.cumsum(rows)])
+    index = np.int32 if indptr[-1] <= np.iinfo(np.int32).max else np.int64
+    data, indices = np.empty(indptr[-1], X.dtype), np.empty(indptr[-1], index)
+    size = max(1, BLOCK_ENTRIES // X.shape[1])
+    for i in range(0, len(X), size):
+        block = X[i : i + size]
+        here = slice(indptr[i], indptr[min(i + size, len(X))])
+        where = np.nonzero(block)
+        data[here], indices[here] = block[where], where[1]
+    return sp.csr_array((data, indices, indptr.astype(index)), shape=X.shape)
+
+
+def centred(squares: Array, mean: Array, total: Array) -> Array:
+    """(M∘M)ᵀa − Σa·μ∘μ, with total = Σa: the deviations' squares, as far as rounding leaves them."""
+    return np.maximum(squares - total * mean * mean, CANCELLED * squares)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
 from marginout._core.design import Design
-from marginout._mcf.cumulants import Coding, make_cumulants
+from marginout._models.mcf.cumulants import Coding, make_cumulants
 from marginout.noise import Noise
 
 Array = NDArray[np.float64]

@@ -31,9 +31,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginout._core.design import Design, one_blas_thread, worker_threads
-from marginout._core.objective import ROUNDING
-from marginout._latent.activations import Activation, Unit
-from marginout._latent.blocks import Block, LayerInputs
+from marginout._core.shard import ROUNDING
+from marginout._models.latent.activations import Activation, Unit
+from marginout._models.latent.blocks import Block, LayerInputs
 from marginout.losses import Loss
 
 Array = NDArray[np.float64]

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginout._core.design import one_blas_thread
-from marginout._latent.objective import LatentObjective, Net
+from marginout._models.latent.objective import LatentObjective, Net
 from marginout.solvers._quasi_newton import ARMIJO, Memory, wolfe_step
 from marginout.solvers._smoothing import roundings
 

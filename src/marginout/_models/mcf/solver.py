@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from marginout._core.interfaces import Monitor
-from marginout._mcf.objective import Array, MgfObjective, Point
+from marginout._models.mcf.objective import Array, MgfObjective, Point
 from marginout.solvers._progress import Result, total_history
 from marginout.solvers._quasi_newton import Memory, wolfe_step
 

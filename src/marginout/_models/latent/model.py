@@ -13,9 +13,8 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from marginout._core.callbacks import FitTask
 from marginout._core.design import linear_scores, make_design
-from marginout._core.fit import Block, Plan
+from marginout._core.fit import Block, FitTask, Plan
 from marginout._core.validation import (
     check_count,
     check_flag,
@@ -24,9 +23,9 @@ from marginout._core.validation import (
     check_solution,
     warn_user,
 )
-from marginout._latent.activations import ACTIVATIONS
-from marginout._latent.objective import PROPAGATIONS, LatentObjective, Net
-from marginout._latent.solvers import SOLVERS, LatentResult
+from marginout._models.latent.activations import ACTIVATIONS
+from marginout._models.latent.objective import PROPAGATIONS, LatentObjective, Net
+from marginout._models.latent.solvers import SOLVERS, LatentResult
 from marginout.solvers._progress import total_history
 
 Array = NDArray[np.float64]

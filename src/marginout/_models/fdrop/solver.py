@@ -12,8 +12,8 @@ import numpy as np
 
 from marginout._core.design import worker_threads
 from marginout._core.interfaces import Array, Monitor
-from marginout._fdrop.problem import DeletionProblem
 from marginout._kernels import _fdrop
+from marginout._models.fdrop.problem import DeletionProblem
 from marginout.solvers._coordinate import SEED, balance, flattest
 from marginout.solvers._progress import Result, total_history
 
