@@ -71,7 +71,7 @@ cdef double threshold(
     const double* z, const double* g, Py_ssize_t m, Py_ssize_t kept, double a, double tau,
 ) noexcept nogil:
     """The smallest tau >= 0 with sum_d clip((tau - z_d)*g_d, 0, a) >= kept*a, a > 0, g = 1/h."""
-    cdef Py_ssize_t d, step
+    cdef Py_ssize_t d, _step
     cdef bint zero = True  # whether zero, the answer if nothing binds, has still to be tried
     cdef double low = 0, high = 0, total, slope, share, goal = kept * a
     if kept <= 0:
@@ -83,7 +83,7 @@ cdef double threshold(
         return high
     if not 0 <= tau <= high:
         tau = 0
-    for step in range(ROOT_STEPS):
+    for _step in range(ROOT_STEPS):
         total = -goal
         slope = 0
         for d in range(m):

@@ -174,7 +174,7 @@ cdef inline inlined_void pullback_quad(
     const index_t* indptr, const int32_t* groups, Py_ssize_t count, Py_ssize_t K, const double* U,
     const double* dm, const double* dv, double* G, double* room,
 ) noexcept nogil:
-    cdef Py_ssize_t i, e, at, g
+    cdef Py_ssize_t i, e, at
     cdef double x
     cdef double* sums
     cdef quad m, v, zero = load_quad(ZEROS, 4)

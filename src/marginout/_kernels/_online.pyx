@@ -11,7 +11,7 @@ Every feature, and the offset as the last one, has a line of 2 + 5K numbers in `
 where p = ridge + h is what h, the ridge and additive noise amount to. A row is first packed into
 (x, variance, line) of its non-zeros, so that dense rows and CSR rows take the very same steps.
 """
-from libc.math cimport erf, exp, fabs, sqrt, tanh
+from libc.math cimport erf, exp, sqrt, tanh
 from libc.stdlib cimport free, malloc
 
 cdef extern from "_simd.h":
@@ -160,7 +160,7 @@ cdef inline double kappa_at(Noise* noise, Py_ssize_t j) noexcept nogil:
 cdef inline inlined_void spread(Row* row, Noise* noise) noexcept nogil:
     """Means and variances of a row's noisy non-zeros, of the values in `x`."""
     cdef Py_ssize_t e
-    cdef double x, factor = noise.factor[0], kappa = noise.kappa[0]
+    cdef double factor = noise.factor[0], kappa = noise.kappa[0]
     if not noise.uniform:
         for e in range(row.size):
             row.x[e] *= noise.factor[row.j[e]]

@@ -206,7 +206,9 @@ def hinge_bound_slopes(
             )
 
 
-cdef inline inlined_void tanh_quotients(double omega, double decay, double* gamma, double* slope) noexcept nogil:
+cdef inline inlined_void tanh_quotients(
+    double omega, double decay, double* gamma, double* slope
+) noexcept nogil:
     """γ = f'/ω and γ'/ω of f = log 2cosh(ω/2), given exp(−ω); by their series near 0."""
     cdef double u = omega * omega, th
     if omega < 0.03:  # the series' next terms are below 1e-13 there
