@@ -1,5 +1,6 @@
 # make demo    train on data inside scikit-learn, show what happens when features are deleted, and write a report
 # make test    run the tests
+# make coverage   run them and report the lines they reach: a table, and pages in build/coverage
 # make test-oldest   run them with the lowest versions that pyproject.toml admits, in .venv-oldest
 # make sanitize   run the kernels' tests and a longer fuzz with address and undefined-behaviour sanitizers, in .venv-sanitize (gcc)
 # make bench   compare with peers (needs MARGINOUT_DATA for the real data sets)
@@ -22,13 +23,17 @@ PAGES := docs/_build docs/api/generated docs/gallery
 SOURCES := $(shell find src -name '*.py' -o -name '*.py[xi]' -o -name '*.pxi' -o -name '*.h' -o -name 'meson.build' -o -name '*.css' -o -name '*.js') meson.build pyproject.toml
 REPRODUCTION ?= run all --quick
 
-.PHONY: demo test test-oldest sanitize bench bench-compare lint docs reproduction clean
+.PHONY: demo test coverage test-oldest sanitize bench bench-compare lint docs reproduction clean
 
 demo: $(VENV)/.installed
 	$(BIN)/marginout demo --out marginout-demo.html
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n 2
+
+coverage: $(VENV)/.test
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered --cov-report=html
+	@echo "build/coverage/index.html"
 
 test-oldest: $(OLDEST)/.test
 	$(OLDEST)/bin/python -m pytest -n 2
