@@ -11,7 +11,6 @@ from sklearn.base import clone
 
 from marginout._core.interfaces import Array
 from marginout._core.validation import check_sample_weight
-from marginout._models.linear import DropoutLinearModel
 from marginout._search.chains import Part, walk
 from marginout._search.problem import RATES, check_Cs, check_noises, pose
 
@@ -103,7 +102,7 @@ def path(
     >>> path.coefs.shape
     (2, 2, 1, 30)
     """
-    if not isinstance(estimator, DropoutLinearModel) or hasattr(estimator, "Cs"):
+    if not getattr(estimator, "_fits_blocks", False):
         raise TypeError(
             f"estimator={estimator!r} must be a DropoutSVC, a DropoutSVR or a DropoutLogisticRegression."
         )
