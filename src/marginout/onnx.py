@@ -35,40 +35,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginout import (
-    DropoutLogisticRegression,
-    DropoutLogisticRegressionCV,
-    DropoutSVC,
-    DropoutSVCCV,
-    DropoutSVR,
-    DropoutSVRCV,
-    FeatureDeletionSVC,
-    LatentDropoutLogisticRegression,
-    LatentDropoutSVC,
-    LatentDropoutSVR,
-    MCFClassifier,
-    MCFRegressor,
-)
+import marginout
 
 try:
     from skl2onnx import update_registered_converter
-    from skl2onnx.algebra.onnx_ops import (
-        OnnxAdd,
-        OnnxArgMax,
-        OnnxCast,
-        OnnxConcat,
-        OnnxExp,
-        OnnxGather,
-        OnnxIdentity,
-        OnnxLog,
-        OnnxMatMul,
-        OnnxNeg,
-        OnnxRelu,
-        OnnxSigmoid,
-        OnnxSoftmax,
-        OnnxSub,
-        OnnxTanh,
-    )
+    from skl2onnx.algebra import onnx_ops as ops
     from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
     from skl2onnx.common.shape_calculator import (
         calculate_linear_classifier_output_shapes,
@@ -82,21 +53,30 @@ except ImportError:
 __all__ = ["register"]
 
 CLASSIFIERS: tuple[type, ...] = (
-    DropoutSVC,
-    DropoutSVCCV,
-    DropoutLogisticRegression,
-    DropoutLogisticRegressionCV,
-    MCFClassifier,
-    FeatureDeletionSVC,
-    LatentDropoutSVC,
-    LatentDropoutLogisticRegression,
+    marginout.DropoutSVC,
+    marginout.DropoutSVCCV,
+    marginout.DropoutLogisticRegression,
+    marginout.DropoutLogisticRegressionCV,
+    marginout.MCFClassifier,
+    marginout.FeatureDeletionSVC,
+    marginout.LatentDropoutSVC,
+    marginout.LatentDropoutLogisticRegression,
 )
-REGRESSORS: tuple[type, ...] = (DropoutSVR, DropoutSVRCV, MCFRegressor, LatentDropoutSVR)
+REGRESSORS: tuple[type, ...] = (
+    marginout.DropoutSVR,
+    marginout.DropoutSVRCV,
+    marginout.MCFRegressor,
+    marginout.LatentDropoutSVR,
+)
 #: Models whose G is the hidden layer.
-HIDDEN: tuple[type, ...] = (LatentDropoutSVC, LatentDropoutLogisticRegression, LatentDropoutSVR)
+HIDDEN: tuple[type, ...] = (
+    marginout.LatentDropoutSVC,
+    marginout.LatentDropoutLogisticRegression,
+    marginout.LatentDropoutSVR,
+)
 #: Classifiers whose probabilities of several classes are the softmax of the scores. In all others each class
 #: has a logistic model of its own, whose probabilities are divided by their sum.
-JOINT: tuple[type, ...] = (MCFClassifier,)
+JOINT: tuple[type, ...] = (marginout.MCFClassifier,)
 
 #: Options of scikit-learn's own linear classifiers, with the same meaning.
 OPTIONS = {
@@ -105,7 +85,7 @@ OPTIONS = {
     "output_class_labels": [False, True],
     "raw_scores": [True, False],
 }
-ACTIVATIONS = {"sigmoid": OnnxSigmoid, "tanh": OnnxTanh, "relu": OnnxRelu, "identity": OnnxIdentity}
+ACTIVATIONS = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu", "identity": "Identity"}
 
 
 def register() -> None:
@@ -133,8 +113,29 @@ def register() -> None:
         )
 
 
-def _scores(operator: Any, hidden: bool, version: int) -> Any:
-    """Graph of the scores, one column per output of the model."""
+class Graph:
+    """Operators of one version of ONNX."""
+
+    def __init__(self, container: Any) -> None:
+        self._version = container.target_opset
+
+    def __call__(self, name: str, *inputs: Any, **options: Any) -> Any:
+        """Add an operator, and return its output."""
+        return getattr(ops, f"Onnx{name}")(*inputs, op_version=self._version, **options)
+
+    def affine(self, X: Any, coef: NDArray[Any], intercept: NDArray[Any], dtype: type) -> Any:
+        """X·coefᵀ + intercept."""
+        product = self("MatMul", X, np.ascontiguousarray(coef.T, dtype=dtype))
+        return self("Add", product, intercept.astype(dtype))
+
+    def log_sigmoid(self, s: Any) -> Any:
+        """log σ(s) = u − log(eᵘ + eᵛ), u = min(s, 0), v = min(−s, 0); onnxruntime's Softplus is float32."""
+        u, v = (self("Neg", self("Relu", part)) for part in (self("Neg", s), s))
+        return self("Sub", u, self("Log", self("Add", self("Exp", u), self("Exp", v))))
+
+
+def _scores(graph: Graph, operator: Any, hidden: bool) -> Any:
+    """Scores, one column per output of the model."""
     model, X = operator.raw_operator, operator.inputs[0]
     if model.missing != "error":
         raise ValueError(
@@ -143,41 +144,38 @@ def _scores(operator: Any, hidden: bool, version: int) -> Any:
         )
     dtype = np.float64 if isinstance(X.type, DoubleTensorType) else np.float32
     if not isinstance(X.type, (DoubleTensorType, FloatTensorType)):
-        X = OnnxCast(X, to=onnx_proto.TensorProto.FLOAT, op_version=version)
+        X = graph("Cast", X, to=onnx_proto.TensorProto.FLOAT)
     if hidden:
-        inputs = _affine(X, model.hidden_coef_, model.hidden_intercept_, dtype, version)
-        X = ACTIVATIONS[model.activation](inputs, op_version=version)
-    return _affine(X, np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_), dtype, version)
-
-
-def _affine(X: Any, coef: NDArray[Any], intercept: NDArray[Any], dtype: type, version: int) -> Any:
-    product = OnnxMatMul(X, np.ascontiguousarray(coef.T, dtype=dtype), op_version=version)
-    return OnnxAdd(product, intercept.astype(dtype), op_version=version)
+        inputs = graph.affine(X, model.hidden_coef_, model.hidden_intercept_, dtype)
+        X = graph(ACTIVATIONS[model.activation], inputs)
+    return graph.affine(X, np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_), dtype)
 
 
 def _regressor_converter(hidden: bool) -> Any:
     def convert(scope: Any, operator: Any, container: Any) -> None:
-        version = container.target_opset
-        scores = _scores(operator, hidden, version)
-        OnnxIdentity(scores, op_version=version, output_names=operator.outputs[:1]).add_to(scope, container)
+        graph = Graph(container)
+        scores = _scores(graph, operator, hidden)
+        graph("Identity", scores, output_names=operator.outputs[:1]).add_to(scope, container)
 
     return convert
 
 
 def _classifier_converter(hidden: bool, joint: bool) -> Any:
     def convert(scope: Any, operator: Any, container: Any) -> None:
-        model, version = operator.raw_operator, container.target_opset
+        graph, model = Graph(container), operator.raw_operator
         classes = _labels(get_label_classes(scope, model))
-        scores = _scores(operator, hidden, version)
+        scores = _scores(graph, operator, hidden)
         if len(classes) == 2:
-            scores = OnnxConcat(OnnxNeg(scores, op_version=version), scores, axis=1, op_version=version)
-        best = OnnxArgMax(scores, axis=1, keepdims=0, op_version=version)
-        label = OnnxGather(classes, best, op_version=version, output_names=operator.outputs[:1])
+            scores = graph("Concat", graph("Neg", scores), scores, axis=1)
+        best = graph("ArgMax", scores, axis=1, keepdims=0)
+        label = graph("Gather", classes, best, output_names=operator.outputs[:1])
         raw = container.get_options(model, {"raw_scores": False})["raw_scores"]
         # scikit-learn's rule for a method that depends on parameters: a model without it has no attribute.
         if not raw and hasattr(model, "predict_proba"):
-            scores = _probabilities(scores, joint and len(classes) > 2, version)
-        second = OnnxIdentity(scores, op_version=version, output_names=operator.outputs[1:2])
+            # σ(s_k)/Σσ(s_l) = softmax(log σ(s)), which is never 0/0.
+            logits = scores if joint and len(classes) > 2 else graph.log_sigmoid(scores)
+            scores = graph("Softmax", logits, axis=1)
+        second = graph("Identity", scores, output_names=operator.outputs[1:2])
         label.add_to(scope, container)
         second.add_to(scope, container)
 
@@ -193,17 +191,3 @@ def _labels(classes: NDArray[Any]) -> NDArray[Any]:
     if all(isinstance(label, str) for label in classes):
         return classes.astype(str)
     raise ValueError(f"classes_={classes!r}: labels in ONNX must be whole numbers or strings.")
-
-
-def _probabilities(scores: Any, joint: bool, version: int) -> Any:
-    """Graph of `predict_proba`: softmax(s), or σ(s_k)/Σσ(s_l) = softmax(log σ(s)), which is never 0/0."""
-    logits = scores if joint else _log_sigmoid(scores, version)
-    return OnnxSoftmax(logits, axis=1, op_version=version)
-
-
-def _log_sigmoid(scores: Any, version: int) -> Any:
-    """log σ(s) = u − log(eᵘ + eᵛ), u = min(s, 0), v = min(−s, 0); onnxruntime's Softplus is float32 only."""
-    negative = OnnxNeg(scores, op_version=version)
-    u, v = (OnnxNeg(OnnxRelu(part, op_version=version), op_version=version) for part in (negative, scores))
-    powers = (OnnxExp(part, op_version=version) for part in (u, v))
-    return OnnxSub(u, OnnxLog(OnnxAdd(*powers, op_version=version), op_version=version), op_version=version)

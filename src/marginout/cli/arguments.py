@@ -8,7 +8,18 @@ from typing import NoReturn
 
 from marginout.cli.errors import EXIT_CODES
 
-FORMATS = "csv", "tsv", "xlsx", "parquet", "feather", "json", "jsonl", "svmlight", "npz"
+#: Formats, and the suffixes of their files.
+FORMATS = {
+    "csv": [".csv"],
+    "tsv": [".tsv", ".tab"],
+    "xlsx": [".xlsx", ".xlsm"],
+    "parquet": [".parquet", ".pq"],
+    "feather": [".feather", ".arrow"],
+    "json": [".json"],
+    "jsonl": [".jsonl", ".ndjson"],
+    "svmlight": [".svmlight", ".libsvm", ".svm"],
+    "npz": [".npz"],
+}
 MODELS = "svm", "logistic", "mcf", "latent-svm", "latent-logistic"
 #: Rows that `stress` and `compare` use by default; the latter fits hundreds of models.
 ROWS, COMPARED = 20_000, 5_000

@@ -22,11 +22,11 @@ from marginout.cli.convert import category_groups
 from marginout.cli.errors import DataError
 from marginout.cli.output import Progress, check_report, print_json, print_table, write_text
 from marginout.cli.reading import Training, training_data
-from marginout.cli.reports import closing, searched
+from marginout.cli.reports import closing, deaths, score_format, searched
 from marginout.estimators.cv import DropoutSVCCV, DropoutSVRCV, GridEdgeWarning
 from marginout.noise import Deletion
 from marginout.report import Line, Raw, Section, deletion_figure, facts, page, table, validation_map
-from marginout.report.charts import percent, plain, slider
+from marginout.report.charts import slider
 from marginout.report.markup import join
 from marginout.robustness import deletion_curve
 
@@ -142,7 +142,6 @@ def _fold(
         first, last = steps.fit_transform(first), steps.transform(last)
     first, last = (Z.tocsr() if sp.issparse(Z) else np.asarray(Z) for Z in (first, last))
     groups = category_groups(steps, training.columns)
-    kind: dict[str, Any] = {} if groups is None else {"kind": "groups", "groups": groups}
     y_train, y_test = y[train], y[test]
     if (
         training.task == "regression"
@@ -156,17 +155,15 @@ def _fold(
         begin = time.perf_counter()
         model = contender.make().fit(first, y_train)
         contender.seconds.append(time.perf_counter() - begin)
-        curve = deletion_curve(model, last, y_test, RATES, REPEATS, random_state=arguments.seed, **kind)
+        curve = deletion_curve(
+            model, last, y_test, RATES, REPEATS, random_state=arguments.seed, **deaths(groups)
+        )
         contender.scores.append(curve.mean)
         contender.maps.append(searched(model))
 
 
-def _names(task: str) -> tuple[str, Any]:
-    return ("accuracy", percent) if task == "classification" else ("R²", plain)
-
-
 def _tell(arguments: Namespace, training: Training, models: list[Contender], rows: int) -> None:
-    score, show = _names(training.task)
+    score, show = score_format(training.task)
     if arguments.json:
         found = {
             m.name: {"mean": m.mean, "std": m.std, "seconds": float(np.mean(m.seconds)), "chosen": m.chosen}
@@ -225,7 +222,7 @@ def _verdict(models: list[Contender], i: int, show: Any) -> str:
 
 
 def _report(arguments: Namespace, training: Training, models: list[Contender], rows: int) -> str:
-    score, show = _names(training.task)
+    score, show = score_format(training.task)
     lead = (
         f"Four linear models predict {training.target!r} on {rows} rows, {arguments.folds} folds. "
         "Each is fitted to whole rows, C chosen inside the training part, and scored on rows of which more "

@@ -19,50 +19,24 @@ from typing import IO, Any, Self
 import numpy as np
 
 from marginout._blocks.readers import FormatError
+from marginout.cli.arguments import FORMATS
 from marginout.cli.errors import DataError, UsageError
-from marginout.cli.output import Progress
+from marginout.cli.output import Progress, listed
 
-SUFFIXES = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".xlsx": "xlsx",
-    ".xlsm": "xlsx",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".feather": "feather",
-    ".arrow": "feather",
-    ".json": "json",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".svmlight": "svmlight",
-    ".libsvm": "svmlight",
-    ".svm": "svmlight",
-    ".npz": "npz",
-}
+SUFFIXES = {suffix: format for format, suffixes in FORMATS.items() for suffix in suffixes}
 GZIP, XZ, BZIP2, ZIP = b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh", b"PK\x03\x04"
 PACKED = ".gz", ".xz", ".bz2", ".zip"
 #: Formats that are zip files themselves.
 ZIPPED = "npz", "xlsx"
+#: Commands and readers for files that are not read.
 _OFFICE = "libreoffice --headless --convert-to xlsx"
+_PANDAS_READERS = {"dta": "stata", "sav": "spss", "sas7bdat": "sas", "xpt": "sas", "h5": "hdf", "hdf5": "hdf"}
+_PANDAS_READERS |= {name: name for name in ("orc", "xml", "fwf")}
 _PANDAS = "python -c \"import pandas; pandas.read_{0}('{1}').to_parquet('data.parquet')\""
 #: Commands that convert a file of another format, by its suffix.
 CONVERTERS = {
     **dict.fromkeys((".xls", ".xlsb", ".ods", ".numbers", ".dbf"), _OFFICE + " {1}"),
-    **{
-        f".{suffix}": _PANDAS.replace("{0}", reader)
-        for suffix, reader in (
-            ("dta", "stata"),
-            ("sav", "spss"),
-            ("sas7bdat", "sas"),
-            ("xpt", "sas"),
-            ("orc", "orc"),
-            ("h5", "hdf"),
-            ("hdf5", "hdf"),
-            ("xml", "xml"),
-            ("fwf", "fwf"),
-        )
-    },
+    **{f".{suffix}": _PANDAS.replace("{0}", reader) for suffix, reader in _PANDAS_READERS.items()},
     **dict.fromkeys((".rds", ".rda", ".rdata"), "in R, write.csv(data, 'data.csv', row.names = FALSE)"),
     **dict.fromkeys((".tar", ".tgz"), "tar -xf {1}"),
     ".7z": "7z x {1}",
@@ -116,9 +90,7 @@ def find_format(path: str, given: str | None) -> str:
     if given:
         return given
     if path == "-":
-        raise UsageError(
-            "standard input has no name to see its format from: add --format, as in --format csv"
-        )
+        raise UsageError("standard input has no name that shows its format: add --format, as in --format csv")
     suffix = _suffix(path)
     if suffix not in SUFFIXES and path.lower().endswith(".zip"):
         with opened(path, Progress(True)) as stream:
@@ -129,10 +101,8 @@ def find_format(path: str, given: str | None) -> str:
         raise UsageError(
             f"{suffix} files are not read: convert it: {CONVERTERS[suffix].replace('{1}', path)}"
         )
-    names = ", ".join(dict.fromkeys(SUFFIXES.values()))
-    raise UsageError(
-        f"the format of {path!r} is not seen from its name: if it is one of {names}, add --format"
-    )
+    names = ", ".join(FORMATS)
+    raise UsageError(f"the format of {path!r} is not in its name: if it is one of {names}, add --format")
 
 
 def _suffix(path: str) -> str:
@@ -243,7 +213,23 @@ def conditions(texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def matches(cell: Any, value: str) -> bool:
+def rows_where(where: dict[str, str], columns: Any, n: int, missing: str) -> Any:
+    """Mask of the n rows in which the columns, by their names, hold the values that --where asks for.
+
+    `missing` is the message about a column that is not there, before the names of those that are.
+    """
+    kept = np.ones(n, dtype=bool)
+    for name, value in where.items():
+        if name not in columns:
+            known = listed(map(str, columns)) or "none"
+            raise DataError(f"--where {name}={value}: {missing} {known[:300]}")
+        kept &= np.array([_matches(cell, value) for cell in columns[name].tolist()], dtype=bool)
+    if not kept.any():
+        raise DataError(f"--where leaves none of the {n} rows: name values that the columns hold")
+    return kept
+
+
+def _matches(cell: Any, value: str) -> bool:
     """Whether a cell is the value that --where names: as text, whatever its case, or as a number."""
     text = cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)
     if text == value or text.lower() == value.lower():

@@ -216,14 +216,18 @@ def _strip(fitted: dict[str, Any], X_test: Array, y_test: Array, seed: int) -> R
 
 
 def _image(pixels: Array, fates: Array, title: str) -> Raw:
-    rects = []
-    for at, (value, fate) in enumerate(zip(pixels, fates, strict=True)):
-        row, column = divmod(at, 8)
-        look = "dead" if fate < RATES[HALF] else None
-        opacity = f"{value:.2f}"
-        place = {"x": column + 0.03, "y": row + 0.03, "width": 0.94, "height": 0.94}
-        rects.append(tag("rect", **place, fill_opacity=opacity, class_=look, data_fate=f"{fate:.3f}"))
+    rects = [
+        _square(at, value, class_="dead" if fate < RATES[HALF] else None, data_fate=f"{fate:.3f}")
+        for at, (value, fate) in enumerate(zip(pixels, fates, strict=True))
+    ]
     return tag("svg", tag("title", title), *rects, viewBox="-0.4 -0.4 8.8 8.8", role="img")
+
+
+def _square(at: int, opacity: float, **attributes: object) -> Raw:
+    """A square in the place of pixel `at`."""
+    row, column = divmod(at, 8)
+    place = {"x": column + 0.03, "y": row + 0.03, "width": 0.94, "height": 0.94}
+    return tag("rect", **place, fill_opacity=f"{opacity:.2f}", **attributes)
 
 
 def _answer(who: str, said: Any, truth: Any) -> Raw:
@@ -262,12 +266,7 @@ def _costs(fitted: dict[str, Any], X_test: Array, y_test: Array) -> Raw:
 
 
 def _cost_image(costs: list[float], largest: float, name: str) -> Raw:
-    rects = []
-    for at, cost in enumerate(costs):
-        row, column = divmod(at, 8)
-        opacity = f"{max(cost, 0.0) / largest:.2f}"
-        place = {"x": column + 0.03, "y": row + 0.03, "width": 0.94, "height": 0.94}
-        rects.append(tag("rect", **place, class_="up", fill_opacity=opacity))
+    rects = [_square(at, max(cost, 0.0) / largest, class_="up") for at, cost in enumerate(costs)]
     title = f"{name}: accuracy lost by the death of each pixel, at most {percent(max(costs))}"
     return tag("svg", tag("title", title), *rects, viewBox="-0.2 -0.2 8.4 8.4", role="img")
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marginout._blocks.readers import Rows, as_csr, gather, npz_features, open_npz, svmlight_rows
-from marginout.cli.data import Matrix, matches
+from marginout.cli.data import Matrix, rows_where
 from marginout.cli.errors import DataError
 from marginout.cli.output import Progress
 
@@ -109,12 +109,16 @@ def read_npz(stream: IO[bytes], target: str | None, where: dict[str, str], n_fea
     if X.shape[1] > MOST_FEATURES:
         raise DataError(f"it has {X.shape[1]} features, more than {MOST_FEATURES}: hash them")
     y = _target(arrays, target, X.shape[0])
-    X, y = _filtered(X, y, arrays, where)
     if n_features is not None and X.shape[1] != n_features:
         raise DataError(
             f"it has {X.shape[1]} features, but the model was trained on {n_features}: give these"
         )
-    return Matrix(X, y, names if names and len(names) == X.shape[1] else None)
+    found = Matrix(X, y, names if names and len(names) == X.shape[1] else None)
+    columns = {name: array for name, array in arrays.items() if array.shape == (len(found),)}
+    kept = rows_where(
+        where, columns, len(found), "there is no such array of one value per row; those there are:"
+    )
+    return found if kept.all() else found.take(kept)
 
 
 def _names(archive: Mapping[str, Any]) -> list[str] | None:
@@ -136,19 +140,3 @@ def _target(arrays: dict[str, Any], target: str | None, n: int) -> Any:
         raise DataError(f"the target {name!r} has shape {arrays[name].shape}, but there are {n} rows")
     y = arrays[name]
     return np.char.decode(y, "utf-8", "replace") if y.dtype.kind == "S" else y
-
-
-def _filtered(X: Any, y: Any, arrays: dict[str, Any], where: dict[str, str]) -> tuple[Any, Any]:
-    """The rows that --where asks for."""
-    kept = np.ones(X.shape[0], dtype=bool)
-    for name, value in where.items():
-        if name not in arrays or arrays[name].shape != kept.shape:
-            known = ", ".join(key for key, array in arrays.items() if array.shape == kept.shape) or "none"
-            raise DataError(
-                f"--where {name}={value}: there is no array {name!r} of one value per row; "
-                f"those there are: {known}"
-            )
-        kept &= np.array([matches(cell, value) for cell in arrays[name].tolist()], dtype=bool)
-    if not kept.any():
-        raise DataError(f"--where leaves none of the {len(kept)} rows: name values that the arrays hold")
-    return (X, y) if kept.all() else (X[kept], None if y is None else y[kept])

@@ -15,7 +15,7 @@ import warnings
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from marginout.cli.columns import Columns
 from marginout.cli.convert import feature_names
@@ -126,11 +126,7 @@ def save(path: str, pipeline: Any, about: dict[str, Any]) -> None:
     about = {"format": FORMAT, "versions": versions(), **about}
     with zipfile.ZipFile(content, "a", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(DESCRIPTION, to_json(about))
-
-    def write(file: BinaryIO) -> None:
-        file.write(content.getbuffer())
-
-    write_atomically(path, write)
+    write_atomically(path, lambda file: file.write(content.getbuffer()))
 
 
 def load(path: str) -> Model:

@@ -41,7 +41,7 @@ def check_writable(path: str, *inputs: str | None) -> None:
         raise OutputError(f"cannot write {path!r}: no permission in {str(folder)!r}: name another folder")
 
 
-def write_atomically(path: str, write: Callable[[BinaryIO], None]) -> None:
+def write_atomically(path: str, write: Callable[[BinaryIO], object]) -> None:
     """Write a file whole or not at all; `write` is given the open file.
 
     The file has a temporary name in the same folder until it is whole. It is then renamed, which the system
@@ -59,7 +59,7 @@ def write_atomically(path: str, write: Callable[[BinaryIO], None]) -> None:
         raise OutputError(f"cannot write {path!r}: {error.strerror or error}: {cure}") from error
 
 
-def _replace(target: str, write: Callable[[BinaryIO], None]) -> None:
+def _replace(target: str, write: Callable[[BinaryIO], object]) -> None:
     folder, name = os.path.split(target)
     handle, temporary = tempfile.mkstemp(prefix=f".{name[:100]}.", suffix=".tmp", dir=folder)
     try:
@@ -90,11 +90,7 @@ def write_text(path: str, text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
     else:
-        write_atomically(path, lambda file: _write_all(file, text.encode()))
-
-
-def _write_all(file: BinaryIO, content: bytes) -> None:
-    file.write(content)
+        write_atomically(path, lambda file: file.write(text.encode()))
 
 
 def print_json(content: dict[str, Any]) -> None:

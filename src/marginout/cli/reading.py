@@ -85,7 +85,15 @@ def model_data(
     """Read DATA, or --train, for a saved model: features as its pipeline takes them, and targets."""
     path, format = (arguments.train, None) if train else (arguments.data, arguments.format)
     _check_kind(model, data.find_format(path, format))
-    found = data.read(arguments, progress, train=train, rows=rows, **_matrix_options(model, arguments))
+    return _model_data(model, arguments, progress, labelled=True, train=train, rows=rows)
+
+
+def _model_data(
+    model: Model, arguments: Namespace, progress: Progress, labelled: bool, **options: Any
+) -> tuple[Any, Any]:
+    found = data.read(arguments, progress, **options, **_matrix_options(model, arguments))
+    if not labelled:
+        return _features(model, found, arguments, progress), None
     found = _with_targets(found, arguments.target or model.about["target"], arguments, progress)
     return _features(model, found, arguments, progress), _target(model, found, arguments)
 
@@ -97,11 +105,7 @@ def model_blocks(
     format = data.find_format(arguments.data, arguments.format)
     _check_kind(model, format)
     if format != "svmlight":
-        found = data.read(arguments, progress, **_matrix_options(model, arguments))
-        if labelled:
-            found = _with_targets(found, arguments.target or model.about["target"], arguments, progress)
-        X = _features(model, found, arguments, progress)
-        yield X, _target(model, found, arguments) if labelled else None
+        yield _model_data(model, arguments, progress, labelled)
         return
     if arguments.where:
         raise UsageError("--where needs columns with names, which svmlight does not have: leave it out")

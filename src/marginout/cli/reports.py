@@ -7,12 +7,13 @@ import platform
 import shlex
 import time
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from marginout.cli.modelfile import versions
 from marginout.cli.models import is_search, parameters
 from marginout.report import Line, Section, facts
+from marginout.report.charts import percent, plain
 from marginout.report.markup import tag
 from marginout.robustness import DeletionCurve
 
@@ -20,6 +21,16 @@ from marginout.robustness import DeletionCurve
 def curve_line(curve: DeletionCurve, name: str, kind: str) -> Line:
     """Line of a deletion curve, with a band of one standard deviation of a draw."""
     return Line(name, curve.mean, curve.mean - curve.std, curve.mean + curve.std, kind)
+
+
+def score_format(task: str) -> tuple[str, Callable[[float], str]]:
+    """The name of the score of a task, and the function that shows a value of it."""
+    return ("accuracy", percent) if task == "classification" else ("R²", plain)
+
+
+def deaths(groups: Any) -> dict[str, Any]:
+    """Options of :func:`deletion_curve` for features that die in these groups, or alone (None)."""
+    return {} if groups is None else {"kind": "groups", "groups": groups}
 
 
 def closing(arguments: Namespace, more: Sequence[tuple[str, object]] = ()) -> Section:

@@ -20,11 +20,11 @@ from marginout.cli.info import facts as model_facts
 from marginout.cli.models import chosen, describe_noise
 from marginout.cli.output import Progress, check_report, print_json, print_table, write_text
 from marginout.cli.reading import model_data
-from marginout.cli.reports import closing, curve_line, searched
+from marginout.cli.reports import closing, curve_line, deaths, score_format, searched
 from marginout.cli.weights import most_relied_on
 from marginout.noise import Deletion
 from marginout.report import Raw, Section, deletion_figure, facts, page, table, tag, validation_map
-from marginout.report.charts import bars, percent, plain, slider
+from marginout.report.charts import bars, slider
 from marginout.report.markup import join
 from marginout.robustness import DeletionCurve, deletion_curve
 
@@ -86,8 +86,9 @@ def _prepared(model: modelfile.Model, X: Any) -> Any:
 
 
 def _curve(model: Any, Z: Any, y: Any, rates: Any, groups: Any, arguments: Namespace) -> DeletionCurve:
-    kind: dict[str, Any] = {} if groups is None else {"kind": "groups", "groups": groups}
-    return deletion_curve(model, Z, y, rates, arguments.repeats, random_state=arguments.seed, **kind)
+    return deletion_curve(
+        model, Z, y, rates, arguments.repeats, random_state=arguments.seed, **deaths(groups)
+    )
 
 
 def _refits(
@@ -146,7 +147,7 @@ def _tell(
     refits: Refits | None,
     rows: int,
 ) -> None:
-    show = percent if model.classes is not None else plain
+    _, show = score_format(model.task)
     if arguments.json:
         print_json(
             {
@@ -191,8 +192,7 @@ def _report(
     refits: Refits | None,
     rows: int,
 ) -> str:
-    score = "accuracy" if model.classes is not None else "R²"
-    show = percent if score == "accuracy" else plain
+    score, show = score_format(model.task)
     title = (
         f"{score.capitalize()} {show(curve.mean[0])} while all features live, "
         f"{show(curve.mean[HALF])} when half of them die."

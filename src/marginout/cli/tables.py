@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import IO, Any
 
 from marginout._blocks.readers import parquet_frames
-from marginout.cli.data import Table, matches
+from marginout.cli.data import Table, rows_where
 from marginout.cli.errors import DataError, UsageError, need
 
 #: Bytes at the beginning of a file from which its delimiter and its columns are found.
@@ -45,7 +45,8 @@ def read(
         raise DataError("two columns have the same name: rename one")
     if not len(frame):
         raise DataError("there is no row in it")
-    return Table(_filtered(frame, where))
+    kept = rows_where(where, frame, len(frame), "there is no such column; the columns are")
+    return Table(frame) if kept.all() else Table(frame).take(kept)
 
 
 def _delimiter(stream: Any, encoding: str, given: str | None, usual: str) -> str:
@@ -197,18 +198,6 @@ def _excel(pandas: Any, stream: IO[bytes]) -> Any:
     kept = [j for j in range(width) if any(row[j] is not None for row in cells)]
     names = [f"Unnamed: {j}" if cells[0][j] is None else str(cells[0][j]) for j in kept]
     return pandas.DataFrame([[row[j] for j in kept] for row in cells[1:]], columns=names, dtype=object)
-
-
-def _filtered(frame: Any, where: dict[str, str]) -> Any:
-    kept = [True] * len(frame)
-    for name, value in where.items():
-        if name not in frame.columns:
-            names = ", ".join(map(str, frame.columns[:12])) + (" …" if len(frame.columns) > 12 else "")
-            raise DataError(f"--where {name}={value}: there is no such column; the columns are {names[:300]}")
-        kept = [old and matches(cell, value) for old, cell in zip(kept, frame[name].tolist(), strict=True)]
-    if not any(kept):
-        raise DataError(f"--where leaves none of the {len(frame)} rows: name values that the columns hold")
-    return frame if all(kept) else frame[kept].reset_index(drop=True)
 
 
 def _short(error: Any) -> str:
