@@ -79,10 +79,10 @@ class InProcess:
     """The executor of one shard in this process: a direct call."""
 
     def map(self, task: Callable[..., Any], handles: Sequence[Handles], *args: Any) -> Handles:
-        return [task(*(handle[0] for handle in handles), *args)]
+        return [task(*[handle[0] for handle in handles], *args)]
 
     def sum(self, task: Callable[..., Any], handles: Sequence[Handles], *args: Any) -> Any:
-        return task(*(handle[0] for handle in handles), *args)
+        return task(*[handle[0] for handle in handles], *args)
 
 
 class Traits(NamedTuple):

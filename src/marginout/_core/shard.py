@@ -212,7 +212,7 @@ class Shard:
     def _plane(self, state: State, along: State, t: Array, delta: Array, rows: slice) -> Plane:
         m, v = state[0][rows], state[1][rows]
         if along:
-            a, c, e = (x[rows] for x in along)
+            a, c, e = along[0][rows], along[1][rows], along[2][rows]
         else:
             a = c = e = np.zeros_like(m)
         return Plane(m, v, a, c, e, t, delta, self.floor)
