@@ -17,7 +17,7 @@ BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 SANITIZE := .venv-sanitize
 # Tests that run every kernel, on small data: sanitized code is several times slower.
-SANITIZED := tests/test_csr_form.py tests/test_fuzz.py tests/test_design.py
+SANITIZED := tests/core/test_csr_form.py tests/core/test_design.py tests/estimators/test_fuzz.py
 # Output of a build of the documentation
 PAGES := docs/_build docs/api/generated docs/gallery
 SOURCES := $(shell find src -name '*.py' -o -name '*.py[xi]' -o -name '*.pxi' -o -name '*.h' -o -name 'meson.build' -o -name '*.css' -o -name '*.js') meson.build pyproject.toml

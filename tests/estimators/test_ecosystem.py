@@ -42,7 +42,7 @@ from marginout import (
 from marginout.noise import BitSwap, Deletion, Dropout, Gaussian, Laplace, Poisson
 from marginout.skops import trusted_types
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SEARCH = {"Cs": [0.1, 1.0], "noises": [0.0, 0.3], "cv": 2}
 HIDDEN = {"n_hidden": 3, "tol": 1e-2, "random_state": 0}
 MODELS = [

@@ -12,7 +12,7 @@ import pytest
 from benchmarks import compare
 from benchmarks.report import COLUMNS
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def row(model, cpu_s, problem="books", threads=1, **more):

@@ -18,7 +18,7 @@ from benchmarks.measure import Entry
 from benchmarks.report import RESULTS, Report, record
 from benchmarks.sections import SECTIONS, amazon, choice
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 COMMON = {"problem", "model", "C", "rate", "threads"}
 TIMED = COMMON | {"time_s", "peer", "ratio_to_peer", "cpu_s", "cpu_ratio_to_peer", "converged"}
 

@@ -17,7 +17,7 @@ from benchmarks import missing_groups, mnist_deletion, problems
 from benchmarks.sections import latent
 from marginout.noise import Dropout
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def written(folder, name):

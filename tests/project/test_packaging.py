@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 #: Packages that are imported by another name than the one they are installed by.
 IMPORTED_AS = {"scikit-learn": "sklearn", "pillow": "PIL", "pyyaml": "yaml", "pytest-xdist": "xdist"}

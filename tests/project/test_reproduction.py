@@ -24,7 +24,7 @@ from reproduction.runner import run, verify
 from reproduction.visual_words import CONTRAST, PATCH, Vocabulary
 from reproduction.writing import NOT_RUN, Check, Results, Section, check, positive
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "reproduction" / "results"
 
 #: Bytes of the largest file that the repository takes.

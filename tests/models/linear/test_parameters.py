@@ -135,7 +135,7 @@ def test_no_parameter_without_a_test(estimator):
     """A new constructor parameter needs a test above that shows it matters."""
     tested = {name for cls, _, other in CHANGES if cls is estimator for name in other}
     tested |= {"solver", "tol", "max_iter", "verbose", "warm_start"}
-    tested |= {"missing"}  # test_missing.py
+    tested |= {"missing"}  # tests/core/test_missing.py
     assert set(inspect.signature(estimator).parameters) == tested
 
 
