@@ -12,23 +12,13 @@ from threadpoolctl import threadpool_limits
 from marginout._core.design import CsrDesign, DenseDesign, linear_scores, make_design
 from marginout._core.design import storage as _storage
 from marginout._kernels import _passes, _plane
-from marginout.noise import Deletion, Dropout, Gaussian, Laplace, Poisson
+from marginout.noise import Dropout, Gaussian, Poisson
+from tests.problems import make_noises
 
 N, D = 23, 7
 RATES = np.array([0.0, 0.1, 0.5, 0.9, 0.3, 0.0, 0.7])
 
-NOISES = {
-    "dropout": Dropout(0.5),
-    "dropout-each": Dropout(RATES),
-    "deletion": Deletion(0.3),
-    "deletion-each": Deletion(RATES),
-    "gaussian": Gaussian(0.7),
-    "gaussian-each": Gaussian(3 * RATES),
-    "laplace": Laplace(0.4),
-    "laplace-each": Laplace(3 * RATES),
-    "poisson": Poisson(),
-    "none": Dropout(0.0),
-}
+NOISES = make_noises(RATES, 3 * RATES)
 INDICES = {
     "matrix-int32": (sp.csr_matrix, np.int32),
     "matrix-int64": (sp.csr_matrix, np.int64),

@@ -9,7 +9,6 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
 from marginout import DropoutSVC
-from marginout._blocks.executors import Serial
 from marginout._core import interfaces
 from marginout._core.design import make_design
 from marginout._core.objective import Objective, dots
@@ -21,6 +20,7 @@ from marginout._search.problem import Problem, Training
 from marginout.losses import Hinge, Logistic, Loss
 from marginout.noise import Dropout, Gaussian, Noise
 from marginout.solvers import lbfgs, ncg
+from tests.problems import in_shards
 
 N, D = 60, 5
 RNG = np.random.default_rng(0)
@@ -137,23 +137,12 @@ class Softmax(Loss):
         sums[2:] += s.sum() * np.eye(self.outputs)
 
 
-def in_shards(count, Y, weights, fit_intercept):
-    """F of the softmax loss in memory, or in so many shards that an executor adds up."""
-    rows = np.array_split(np.arange(N), count)
-    shards = [Shard(make_design(X[own], Dropout(0.3)), Softmax(3), Y[own], weights[own]) for own in rows]
-    whole = Objective.of(Ridge(), shards[0], fit_intercept)
-    if count == 1:
-        return whole
-    traits = whole.traits._replace(n=N, nnz=X.size)
-    return Objective(Ridge(), Serial(), shards, traits, Softmax(3), 3, fit_intercept)
-
-
 @BOTH
 @pytest.mark.parametrize("shards", [1, 3])
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_a_joint_loss_is_one_problem(solver, fit_intercept, shards):
     Y, C = np.eye(3)[LABELS], 0.5
-    objective = in_shards(shards, Y, np.full((N, 1), C), fit_intercept)
+    objective = in_shards(shards, X, Dropout(0.3), Softmax(3), Y, np.full((N, 1), C), fit_intercept)
     assert (objective.P, objective.K) == (1, 3)
     result = solver.solve(objective, np.zeros((D, 3)), np.zeros(3), tol=1e-9, max_iter=500)
     W, b = cp.Variable((D, 3)), cp.Variable((1, 3))

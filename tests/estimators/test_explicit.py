@@ -25,6 +25,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from marginout import DropoutSVC, ExplicitCorruptionClassifier, ExplicitCorruptionRegressor, MCFRegressor
 from marginout.noise import Deletion, Dropout, Gaussian, Poisson
+from tests.problems import fitted_attributes
 
 N, D = 50, 6
 _RNG = np.random.default_rng(0)
@@ -244,7 +245,7 @@ BAD = [
 def test_bad_parameters(model, match):
     with pytest.raises((ValueError, TypeError), match=match):
         model.fit(X, LABELS)
-    assert [name for name in vars(model) if name.endswith("_")] == []
+    assert not fitted_attributes(model)
 
 
 def test_bad_data_leave_the_last_fit_alone():

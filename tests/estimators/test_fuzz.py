@@ -41,6 +41,7 @@ from marginout.noise import (
     Laplace,
     Poisson,
 )
+from tests.problems import EXPECTATIONS, SOLVERS, fitted_attributes
 
 EXAMPLES = int(os.environ.get("MARGINOUT_FUZZ", "20"))
 
@@ -65,8 +66,8 @@ noises = st.sampled_from(NOISES)
 few = st.just(30)
 linear = {
     "C": strengths, "noise": noises, "fit_intercept": flags, "max_iter": few,
-    "expectation": st.sampled_from(["bound", "gaussian"]),
-    "solver": st.sampled_from(["auto", "ncg", "irls", "lbfgs"]),
+    "expectation": st.sampled_from(EXPECTATIONS),
+    "solver": st.sampled_from(["auto", *SOLVERS]),
 }  # fmt: skip
 hidden = {
     "C": strengths, "noise": noises, "fit_intercept": flags, "max_iter": st.just(5),
@@ -158,7 +159,7 @@ def fit_or_refuse(model, X, y) -> None:
         refusal = error
     if refusal is not None:
         assert not isinstance(refusal, np.linalg.LinAlgError)
-        assert not [name for name in vars(model) if name.endswith("_")]
+        assert not fitted_attributes(model)
         return
     for name in "coef_", "intercept_", "objective_", "objective_history_":
         assert np.isfinite(getattr(model, name)).all(), name

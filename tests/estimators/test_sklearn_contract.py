@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import re
-import warnings
 from itertools import product
 
 import numpy as np
@@ -14,7 +13,6 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_diabetes, load_iris
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
@@ -26,9 +24,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR
 from marginout.noise import Deletion, Dropout, Gaussian, Laplace, Noise, Poisson
+from tests.problems import CLASSIFIERS, ESTIMATORS, EXPECTATIONS, SOLVERS, fitted_attributes, quiet
 
-CLASSIFIERS = [DropoutSVC, DropoutLogisticRegression]
-ESTIMATORS = [*CLASSIFIERS, DropoutSVR]
 NOISES = {
     DropoutSVC: [0.0, Gaussian(0.1), Poisson()],
     DropoutLogisticRegression: [0.0, Laplace(0.1), Poisson()],
@@ -43,7 +40,7 @@ PER_FEATURE = Dropout([0.1, 0.2, 0.3, 0.4])
 
 def settings() -> list[BaseEstimator]:
     """Every expectation with every solver for every estimator, and every noise for some of them."""
-    roads = list(product(("bound", "gaussian"), ("irls", "ncg", "lbfgs")))
+    roads = list(product(EXPECTATIONS, SOLVERS))
     return [
         *(estimator(expectation=e, solver=s) for estimator in ESTIMATORS for e, s in roads),
         *(estimator(noise=noise) for estimator in ESTIMATORS for noise in NOISES[estimator]),
@@ -139,7 +136,7 @@ def test_clone_keeps_parameters_and_drops_the_fit(estimator, noise, data_for):
     model = estimator(C=0.3, noise=noise).fit(*data_for(estimator()))
     copy = clone(model)
     assert copy.get_params() == model.get_params()
-    assert not [name for name in vars(copy) if name.endswith("_")]
+    assert not fitted_attributes(copy)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -402,16 +399,14 @@ def test_callbacks_with_several_classes(estimator, road, iris, callback):
     """max_iter is a limit for each of the three problems, and reaching it breaks no callback."""
     recorder = Recorder()
     model = estimator(**road, max_iter=3).set_callbacks(recorder)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(*iris)
+    quiet(model, *iris)
     assert model.coef_.shape == (3, 4)
     assert recorder.events[-1] == "teardown"
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-@pytest.mark.parametrize("solver", ["ncg", "irls", "lbfgs"])
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_callback_stops_the_fit(estimator, solver, n_classes, data_for, callback):
     X, y = data_for(estimator(), n_classes)
     recorder = Recorder(stop_after=2)

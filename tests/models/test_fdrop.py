@@ -15,6 +15,7 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from marginout import FeatureDeletionSVC
+from tests.problems import fitted_attributes
 
 N, D = 40, 6
 _RNG = np.random.default_rng(0)
@@ -144,7 +145,7 @@ def test_bad_parameters(parameters, match):
     model = FeatureDeletionSVC(**parameters)
     with pytest.raises(ValueError, match=match):
         model.fit(X, SIGNS)
-    assert [name for name in vars(model) if name.endswith("_")] == []
+    assert not fitted_attributes(model)
 
 
 def test_huge_features_stay_finite():

@@ -16,21 +16,16 @@ from marginout._core.design import make_design
 from marginout._models.latent.activations import ACTIVATIONS
 from marginout._models.latent.objective import LatentObjective, Net
 from marginout._models.latent.solvers import SOLVERS
-from marginout.losses import EpsilonInsensitive, Hinge, Quadratic, logistic
+from marginout.losses import Hinge, Quadratic
 from marginout.noise import Deletion, Dropout, Gaussian, Laplace, Poisson
+from tests.problems import LOSSES, make_noises
 
 N, D, K = 40, 6, 3
 RATES = np.linspace(0.1, 0.6, D)
-NOISES = [Dropout(0.0), Dropout(0.4), Deletion(RATES), Gaussian(0.3), Laplace(RATES), Poisson()]
-LOSSES = {
-    "hinge": Hinge(1.0),
-    "hinge gaussian": Hinge(0.7, "gaussian"),
-    "insensitive": EpsilonInsensitive(0.1),
-    "insensitive gaussian": EpsilonInsensitive(0.1, "gaussian"),
-    "logistic": logistic("bound"),
-    "logistic gaussian": logistic("gaussian"),
-    "quadratic": Quadratic(),
-}
+NOISES = [
+    make_noises(RATES, RATES)[name]
+    for name in ("none", "dropout", "deletion-each", "gaussian", "laplace-each", "poisson")
+]
 FUNCTIONS = {
     "sigmoid": lambda z: 1 / (1 + np.exp(-z)),
     "tanh": np.tanh,
@@ -277,7 +272,7 @@ def test_output_curvature_is_exact_for_the_quadratic_loss(noise, propagation):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("loss", ["hinge", "logistic", "insensitive"])
+@pytest.mark.parametrize("loss", ["hinge", "logistic", "epsilon"])
 @pytest.mark.parametrize("propagation", ["taylor", "gaussian"])
 def test_solvers_go_down_to_a_stationary_point(solver, loss, propagation):
     F = objective(features(), Dropout(0.3), loss=LOSSES[loss], propagation=propagation)

@@ -7,7 +7,6 @@ import importlib
 import pickle
 import re
 import tracemalloc
-import warnings
 from copy import copy
 
 import numpy as np
@@ -36,6 +35,7 @@ from marginout._models.latent.objective import BLOCK_ENTRIES
 from marginout._models.latent.solvers import SOLVERS
 from marginout.noise import BitSwap, Deletion, Dropout, Gaussian, Poisson
 from marginout.plotting import HiddenUnitsDisplay
+from tests.problems import fitted_attributes, quiet
 
 CLASSIFIERS = [LatentDropoutSVC, LatentDropoutLogisticRegression]
 ESTIMATORS = [*CLASSIFIERS, LatentDropoutSVR]
@@ -53,12 +53,6 @@ def problem(estimator, n: int = 80, d: int = 5, n_classes: int = 3, seed: int = 
     if n_classes == 2:
         return X, np.where(scores[:, 0] > 0, "yes", "no")
     return X, scores.argmax(axis=1)
-
-
-def quiet(model, X, y, **kwargs):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return model.fit(X, y, **kwargs)
 
 
 def formula(model, X, y, weights) -> float:
@@ -348,7 +342,7 @@ def test_a_fit_that_is_interrupted_leaves_the_last_one(estimator):
     pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks since 1.9")
     X, y = problem(estimator)
     model = quiet(estimator(3, random_state=0, max_iter=20), X, y)
-    before = {name: value for name, value in vars(model).items() if name.endswith("_")}
+    before = fitted_attributes(model)
     model.set_params(n_hidden=5)
 
     def press_ctrl_c(fitted):
@@ -356,7 +350,7 @@ def test_a_fit_that_is_interrupted_leaves_the_last_one(estimator):
 
     with pytest.raises(KeyboardInterrupt):
         model.set_callbacks(Caller(press_ctrl_c)).fit(X[:, :4], y)
-    after = {name: value for name, value in vars(model).items() if name.endswith("_")}
+    after = fitted_attributes(model)
     assert list(after) == list(before)
     assert all(after[name] is before[name] for name in before)
     assert len(model.get_feature_names_out()) == 3
@@ -398,7 +392,7 @@ def test_a_warm_start_without_offsets_forgets_the_last_ones(estimator, solver):
 def refused(model, X, y, match: str, **more) -> None:
     with pytest.raises((ValueError, TypeError), match=match):
         model.fit(X, y, **more)
-    assert [name for name in vars(model) if name.endswith("_")] == []
+    assert not fitted_attributes(model)
 
 
 NOT_POSITIVE = 0, -1.0, np.nan, np.inf, "1", None, True

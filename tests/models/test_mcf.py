@@ -31,6 +31,7 @@ from marginout._models.mcf.cumulants import (
 from marginout._models.mcf.objective import MgfObjective
 from marginout.noise import BitSwap, Deletion, Dropout, Gaussian, Laplace, Moments, Noise, Poisson
 from marginout.solvers._systems import FORMS
+from tests.problems import fitted_attributes
 
 N, D = 30, 5
 _RNG = np.random.default_rng(0)
@@ -577,7 +578,7 @@ BAD = [
 def test_bad_input(model, data, match):
     with pytest.raises(ValueError, match=match):
         model.fit(data, LABELS)
-    assert [name for name in vars(model) if name.endswith("_")] == []
+    assert not fitted_attributes(model)
 
 
 class Uniform(Noise):

@@ -18,7 +18,6 @@ from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from marginout import (
-    DropoutLogisticRegression,
     DropoutSVC,
     DropoutSVCCV,
     DropoutSVR,
@@ -38,7 +37,7 @@ from marginout.losses import EpsilonInsensitive, Hinge, Quadratic, logistic
 from marginout.noise import Deletion, Dropout, GroupDeletion, GroupDropout, feature_groups, from_missing
 from marginout.noise.grouping import resolve_groups
 from marginout.solvers import irls, ncg
-from tests.problems import make_objective
+from tests.problems import ESTIMATORS, EXPECTATIONS, SOLVERS, make_objective
 
 N, D, G = 40, 12, 4
 GROUPS = np.array([0, 1, 2, 0, 1, 3, 0, 1, 3, 3, 0, 2])
@@ -238,14 +237,14 @@ def test_conic_optimum(noise, solver):
         assert svr.objective_ == pytest.approx(conic(X, target, noise, 0.5, "svr"), rel=1e-6)
 
 
-@pytest.mark.parametrize("expectation", ["bound", "gaussian"])
-@pytest.mark.parametrize("model", [DropoutSVC, DropoutLogisticRegression, DropoutSVR])
+@pytest.mark.parametrize("expectation", EXPECTATIONS)
+@pytest.mark.parametrize("model", ESTIMATORS)
 def test_solvers_agree(model, expectation):
     """Three roads to one optimum, each with a certificate."""
     X, y = data(80, seed=4)
     fits = [
         model(C=0.3, noise=NOISES[1], expectation=expectation, solver=solver, tol=1e-6).fit(X, y)
-        for solver in ("ncg", "irls", "lbfgs")
+        for solver in SOLVERS
     ]
     best = min(fit.objective_ for fit in fits)
     for fit in fits:

@@ -10,23 +10,13 @@ import scipy.sparse as sp
 from scipy import integrate, stats
 
 from marginout.noise import BitSwap, Deletion, Dropout, Gaussian, Laplace, Noise, Poisson, resolve
+from tests.problems import make_noises
 
 X = np.array([[0.0, 1.5, 3.0], [2.0, 0.0, 0.25], [0.5, 4.0, 1.0], [7.0, 0.125, 0.0]])
 RATES = np.array([0.0, 0.3, 0.9])
 SPREADS = np.array([0.0, 0.2, 1.7])
 
-NOISES = [
-    Dropout(0.4),
-    Dropout(RATES),
-    Dropout(0.0),
-    Deletion(0.4),
-    Deletion(RATES),
-    Gaussian(0.7),
-    Gaussian(SPREADS),
-    Laplace(0.7),
-    Laplace(SPREADS),
-    Poisson(),
-]
+NOISES = list(make_noises(RATES, SPREADS).values())
 DELETING = [noise for noise in NOISES if isinstance(noise, (Dropout, Deletion))]
 ADDITIVE = [noise for noise in NOISES if isinstance(noise, (Gaussian, Laplace))]
 SPARSE = [sp.csr_matrix, sp.csr_array, sp.csc_matrix, sp.csc_array, sp.coo_array]

@@ -40,7 +40,7 @@ from marginout import (
 from marginout._core.design import make_design
 from marginout._search import chains
 from marginout.noise import Deletion, Dropout, Gaussian, Poisson
-from tests.problems import make_objective
+from tests.problems import fitted_attributes, make_objective
 
 PLAIN = {
     DropoutSVCCV: DropoutSVC,
@@ -383,7 +383,7 @@ def test_bad_parameters_are_named_and_leave_nothing(parameters, match):
     search = DropoutSVCCV(**{"Cs": [0.1], "noises": [0.5], "cv": 3} | parameters)
     with pytest.raises(ValueError, match=match):
         search.fit(X, y)
-    assert not [name for name in vars(search) if name.endswith("_")]
+    assert not fitted_attributes(search)
 
 
 def test_folds_of_one_class():
@@ -440,7 +440,7 @@ def test_overlapping_and_partial_splits():
 def test_interruption_leaves_the_last_fit(n_jobs):
     X, y = data(DropoutSVCCV, 2)
     search = DropoutSVCCV([0.01, 0.1], [0.3, 0.5], cv=3, n_jobs=n_jobs).fit(X, y)
-    before = {name: value for name, value in vars(search).items() if name.endswith("_")}
+    before = fitted_attributes(search)
     count = 0
 
     def interrupt(model, X, y):
@@ -453,7 +453,7 @@ def test_interruption_leaves_the_last_fit(n_jobs):
     search.set_params(scoring=interrupt)
     with pytest.raises(KeyboardInterrupt):
         search.fit(X, y)
-    after = {name: value for name, value in vars(search).items() if name.endswith("_")}
+    after = fitted_attributes(search)
     assert after.keys() == before.keys()
     assert all(after[name] is before[name] for name in before)
 

@@ -26,7 +26,7 @@ from marginout._core.design import make_design
 from marginout.losses import EpsilonInsensitive, Hinge, logistic
 from marginout.noise import Deletion, Dropout, Gaussian, Laplace, Poisson
 from marginout.solvers import SOLVERS, dual, irls, newton
-from tests.problems import make_objective
+from tests.problems import EXPECTATIONS, make_objective
 
 TIGHT = {"tol": 1e-8, "max_iter": 5000}
 ESTIMATORS = {"hinge": DropoutSVC, "epsilon": DropoutSVR, "logistic": DropoutLogisticRegression}
@@ -278,7 +278,7 @@ def test_normal_expectation_reaches_the_minimum(loss, noise, offset):
 # ------------------------------------------------------------------------------------------ promises
 
 
-@pytest.mark.parametrize("expectation", ["bound", "gaussian"])
+@pytest.mark.parametrize("expectation", EXPECTATIONS)
 @pytest.mark.parametrize("m_step", ["cholesky", "woodbury", "cg"])
 @pytest.mark.parametrize(("loss", "noise", "offset"), NOISY[::3])
 def test_irls_never_goes_up(loss, noise, offset, m_step, expectation):
@@ -389,7 +389,7 @@ def test_stopping_early_warns(loss, noise, solver):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("expectation", ["bound", "gaussian"])
+@pytest.mark.parametrize("expectation", EXPECTATIONS)
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 def test_a_batch_is_its_problems_one_by_one(loss, expectation, solver):
     """Ten one-vs-rest problems in one batch against ten fits of two classes each."""

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 from sklearn.base import is_classifier
 
-from .problems import CLASSIFIERS, ESTIMATORS
+from tests.problems import CLASSIFIERS, ESTIMATORS, fitted_attributes
 
 N, D = 30, 4
 _RNG = np.random.default_rng(0)
@@ -54,17 +54,13 @@ def assert_unchanged(value, before) -> None:
         assert type(value) is type(before)
 
 
-def fitted_attributes(model) -> list[str]:
-    return [name for name in vars(model) if name.endswith("_")]
-
-
 def refused(model, data, y, match: str, sample_weight=None) -> None:
     """The fit is refused with a message, leaves no trace on the model and none on the input."""
     given = data, y, sample_weight
     before = [snapshot(value) for value in given]
     with pytest.raises((ValueError, TypeError), match=match):
         model.fit(data, y, sample_weight=sample_weight)
-    assert fitted_attributes(model) == []
+    assert fitted_attributes(model) == {}
     for value, old in zip(given, before, strict=True):
         assert_unchanged(value, old)
 

@@ -11,9 +11,9 @@ from sklearn.exceptions import NotFittedError
 
 from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR
 from marginout.noise import Deletion, Dropout, Gaussian, Laplace, Poisson
+from tests.problems import CLASSIFIERS, ESTIMATORS
 
 from .inputs import LABELS, TARGET, D, N, X, each_classifier, each_estimator, refused, spoiled, targets
-from .problems import CLASSIFIERS, ESTIMATORS
 
 # --------------------------------------------------------------------------- bad X
 

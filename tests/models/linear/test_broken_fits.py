@@ -9,8 +9,7 @@ from sklearn.base import is_classifier
 
 from marginout._core.objective import Objective
 from marginout.noise import Dropout
-
-from .problems import ESTIMATORS, SOLVERS, assert_same_attributes, fitted_attributes, problem, quiet
+from tests.problems import ESTIMATORS, SOLVERS, assert_same_attributes, fitted_attributes, problem, quiet
 
 
 class Interruption:

@@ -13,6 +13,7 @@ from sklearn.svm import SVC, SVR
 
 from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR
 from marginout.noise import Deletion, Gaussian
+from tests.problems import EXPECTATIONS
 
 from .inputs import TARGET, D, N, X, accepted, each_classifier, each_estimator, targets
 
@@ -131,7 +132,7 @@ NO_X = {
 
 @each_estimator
 @pytest.mark.parametrize("noise", [0.5, 0.0, Deletion(0.3), Gaussian(0.1)], ids=repr)
-@pytest.mark.parametrize("expectation", ["bound", "gaussian"])
+@pytest.mark.parametrize("expectation", EXPECTATIONS)
 @pytest.mark.parametrize("case", NO_X)
 def test_no_X_to_speak_of(estimator, noise, expectation, case):
     """No features, no weights: the offset alone, and its cost is known in closed form."""

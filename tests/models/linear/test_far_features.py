@@ -19,9 +19,7 @@ from marginout._core.design import make_design
 from marginout.losses import Hinge
 from marginout.noise import Dropout, Gaussian, GroupDeletion, GroupDropout, Laplace
 from marginout.solvers import single_precision
-from tests.problems import make_objective
-
-from .problems import ESTIMATORS, EXPECTATIONS, SOLVERS
+from tests.problems import ESTIMATORS, EXPECTATIONS, SOLVERS, make_objective
 
 N, D = 150, 8
 GROUPS = np.arange(D) // 2

@@ -12,8 +12,7 @@ from sklearn.base import is_classifier
 
 from marginout import DropoutSVC, DropoutSVR
 from marginout.noise import Deletion, Dropout, Gaussian, Laplace, Poisson
-
-from .problems import ESTIMATORS, EXPECTATIONS, SOLVERS, problem, quiet
+from tests.problems import ESTIMATORS, EXPECTATIONS, SOLVERS, problem, quiet
 
 #: Mean and variance of a corrupted entry, written down again, and not taken from marginout.noise.
 NOISES = {

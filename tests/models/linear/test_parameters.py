@@ -14,8 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from marginout import CollapsedModelWarning, DropoutSVC, DropoutSVR
 from marginout.noise import Deletion
-
-from .problems import CLASSIFIERS, ESTIMATORS, SOLVERS, fitted_attributes, problem
+from tests.problems import CLASSIFIERS, ESTIMATORS, SOLVERS, fitted_attributes, problem
 
 CHANGES = [
     *((estimator, {"C": 1.0}, {"C": 0.1}) for estimator in ESTIMATORS),

@@ -13,8 +13,7 @@ from sklearn.base import is_classifier
 from threadpoolctl import threadpool_limits
 
 from marginout.noise import Poisson
-
-from .problems import (
+from tests.problems import (
     ESTIMATORS,
     SOLVERS,
     assert_same_attributes,

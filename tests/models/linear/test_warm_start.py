@@ -6,8 +6,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from marginout import DropoutSVC, DropoutSVR, MCFClassifier, MCFRegressor
-
-from .problems import CLASSIFIERS, ESTIMATORS, SOLVERS, assert_same_attributes, fitted_attributes, problem
+from tests.problems import (
+    CLASSIFIERS,
+    ESTIMATORS,
+    SOLVERS,
+    assert_same_attributes,
+    fitted_attributes,
+    problem,
+)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)

@@ -9,8 +9,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from marginout import DropoutSVC
 from marginout.noise import Gaussian
-
-from .problems import (
+from tests.problems import (
     CLASSIFIERS,
     ESTIMATORS,
     SOLVERS,
