@@ -25,8 +25,8 @@ from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR, blocks
 from marginout._core.design import make_design
 from marginout.losses import EpsilonInsensitive, Hinge, logistic
 from marginout.noise import Deletion, Dropout, Gaussian, Laplace, Poisson
-from marginout.solvers import SOLVERS, dual, irls, newton
-from tests.problems import EXPECTATIONS, make_objective
+from marginout.solvers import SOLVERS, dual, irls, lbfgs, ncg, newton
+from tests.problems import EXPECTATIONS, in_shards, make_objective
 
 TIGHT = {"tol": 1e-8, "max_iter": 5000}
 ESTIMATORS = {"hinge": DropoutSVC, "epsilon": DropoutSVR, "logistic": DropoutLogisticRegression}
@@ -148,7 +148,7 @@ class Problem:
         X = sp.csr_array(self.X) if sparse else self.X
         return self.estimator(**options).fit(X, self.y, sample_weight=self.sample_weight)
 
-    def objective(self):
+    def objective(self, shards=1):
         """The objective as the estimator would build it, for a direct call of a solver."""
         losses = {
             "hinge": lambda: Hinge(self.extra["margin"], self.expectation),
@@ -157,14 +157,13 @@ class Problem:
             ),
             "logistic": lambda: logistic(self.expectation),
         }
-        weights = (self.C * self.sample_weight)[:, None]
-        design = make_design(self.X, self.noise)
-        return make_objective(design, losses[self.loss](), self.y[:, None], weights, self.fit_intercept)
+        weights, Y = (self.C * self.sample_weight)[:, None], self.y[:, None]
+        return in_shards(shards, self.X, self.noise, losses[self.loss](), Y, weights, self.fit_intercept)
 
-    def solve(self, solver, tol=1e-9, max_iter=5000, **options):
+    def solve(self, solver, tol=1e-9, max_iter=5000, shards=1, **options):
         """The result of a direct call of a solver from zero."""
         W, b = np.zeros((self.X.shape[1], 1)), np.zeros(1)
-        return solver(self.objective(), W, b, tol=tol, max_iter=max_iter, **options)
+        return solver(self.objective(shards), W, b, tol=tol, max_iter=max_iter, **options)
 
 
 def normal_abs(z, v):
@@ -182,6 +181,7 @@ def problem(*args):
 ALL = list(product(ESTIMATORS, NOISES, [True, False]))
 NOISY = [(loss, noise, offset) for loss, noise, offset in ALL if noise != "none"]
 FEW = [case for case in NOISY if case[1] in ("dropout", "deletion-each", "gaussian", "poisson") and case[2]]
+SHARDED = [case for case in NOISY if case[1] in ("dropout", "deletion-each", "gaussian", "poisson", "weak")]
 each_problem = pytest.mark.parametrize(("loss", "noise", "offset"), ALL)
 
 
@@ -229,6 +229,25 @@ def test_every_m_step_reaches_the_conic_optimum(loss, noise, offset, m_step):
     result = p.solve(irls.solve, m_step=m_step)
     assert result.converged.all()
     np.testing.assert_allclose(result.value[0], p.conic[0], rtol=1e-6)
+
+
+# ---------------------------------------------------------------------------------------------- shards
+
+
+@pytest.mark.parametrize("solver", [ncg, lbfgs], ids=["ncg", "lbfgs"])
+@pytest.mark.parametrize("expectation", EXPECTATIONS)
+@pytest.mark.parametrize(("loss", "noise", "offset"), SHARDED)
+def test_three_shards_have_the_optimum_of_one(loss, noise, offset, expectation, solver):
+    """ncg and lbfgs on examples in one shard in memory, and on the same in three that an executor adds up."""
+    p = Problem(loss, noise, offset, expectation=expectation)
+    one, three = (p.solve(solver.solve, shards=count) for count in (1, 3))
+    assert p.objective(shards=3).rows is None  # no shard holds all examples
+    assert one.converged.all()
+    assert three.converged.all()
+    np.testing.assert_allclose(three.value, one.value, rtol=1e-8)
+    far = np.sqrt(2 * one.gap[0]) + np.sqrt(2 * three.gap[0])  # ‖Δw‖ ≤ √(2·gap) for each
+    assert np.linalg.norm(three.W - one.W) <= far
+    np.testing.assert_allclose(p.objective().point(three.W, three.b).value, one.value, rtol=1e-8)
 
 
 # ------------------------------------------------------------------------------- the normal expectation
