@@ -1,0 +1,149 @@
+"""Rules of the house, read off the source: nobody asks which kind of object it was given.
+
+Every exception is listed with its reason. A list that names more than there is fails too.
+"""
+
+import ast
+import io
+import re
+import tokenize
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "src" / "marginout"
+MODULES = {path.relative_to(SOURCE).as_posix(): path for path in sorted(SOURCE.rglob("*.py"))}
+TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+#: Where losses, designs, objectives, shards, penalties, noises, solvers and models are defined. `Noise`
+#: itself is none of them: a parameter may be a rate or a noise.
+KINDS = "losses.py", "_core/", "_models/", "_search/", "estimators/", "solvers/", "noise/"
+
+ASKS_FOR_A_KIND = {
+    # The compiled loops have a number for every loss that they know.
+    ("solvers/online.py", "Hinge"),
+    ("solvers/online.py", "EpsilonInsensitive"),
+    ("solvers/online.py", "Logistic"),
+    ("solvers/online.py", "LogisticGaussian"),
+    ("solvers/single_precision.py", "Hinge"),
+    # A check of what a user passes in, whose error names the class.
+    ("_search/path.py", "DropoutLinearModel"),
+    # The label of an axis: a rate is shorter than the noise that has it.
+    ("plotting/_search.py", "Dropout"),
+}
+SAYS_RIDGE = {
+    "_core/penalties.py",
+    # The default penalty of the linear models.
+    "_models/linear.py",
+    # scikit-learn's model of that name.
+    "cli/compare.py",
+    "estimators/mcf.py",
+    # Streams: C's part of their recursion, and additive noise, which acts as a ridge.
+    "solvers/online.py",
+    "_kernels/_online.pyx",
+    # What a sum leaves out.
+    "_kernels/_lanes.h",
+}
+SAYS_PENALTY = {
+    "_core/interfaces.py",
+    "_core/objective.py",
+    "_core/fit.py",
+    # `_penalty`: the one that a model's parameters describe, and where it is passed on.
+    "_models/linear.py",
+    "estimators/mcf.py",
+    "_search/problem.py",
+    "_search/chains.py",
+    # `hidden_penalty`, a parameter: the hidden layer has an objective of its own.
+    "_models/latent/model.py",
+    "_models/latent/objective.py",
+    "estimators/latent.py",
+    # `objective.penalty`: its curvature in a linear system, its value in a dual, whether it has that dual.
+    "_models/mcf/least_squares.py",
+    "solvers/dual.py",
+    "solvers/irls.py",
+    "solvers/newton.py",
+    "solvers/single_precision.py",
+}
+
+
+def calls(name, *functions):
+    """The calls of some functions in a module."""
+    for node in ast.walk(TREES[name]):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in functions:
+            yield node
+
+
+def classes(name):
+    return [node for node in ast.walk(TREES[name]) if isinstance(node, ast.ClassDef)]
+
+
+def test_nobody_asks_which_kind_of_object_it_was_given():
+    homes = {}
+    for name in MODULES:
+        if name.startswith(KINDS):
+            for node in classes(name):
+                homes.setdefault(node.name, set()).add(name)
+    assert {"Hinge", "CsrDesign", "Objective", "Shard", "Ridge", "DropoutSVC", "Dropout"} <= set(homes)
+    del homes["Noise"]
+    found = set()
+    for name in MODULES:
+        for call in calls(name, "isinstance", "issubclass"):
+            asked = {node.id for node in ast.walk(call.args[1]) if isinstance(node, ast.Name)}
+            asked |= {node.attr for node in ast.walk(call.args[1]) if isinstance(node, ast.Attribute)}
+            found |= {(name, kind) for kind in asked & set(homes) if name not in homes[kind]}
+    assert found == ASKS_FOR_A_KIND
+
+
+def test_nobody_asks_whether_there_is_a_method():
+    """What a design, loss or penalty need not have has a default in its interface."""
+    verbs = set()
+    for node in classes("_core/interfaces.py"):
+        for part in node.body:
+            if isinstance(part, ast.FunctionDef):
+                verbs.add(part.name)
+            elif isinstance(part, ast.AnnAssign):
+                verbs.add(part.target.id)
+    assert {"line", "gram", "uniform_rows", "kinked", "add_expansion", "certificate"} <= verbs
+    found = [
+        f"{name}:{call.lineno}: {ast.unparse(call)}"
+        for name in MODULES
+        for call in calls(name, "getattr", "hasattr")
+        if isinstance(call.args[1], ast.Constant) and call.args[1].value in verbs
+    ]
+    assert found == []
+
+
+def without_strings(source):
+    """The comments and the code of a module, without its docstrings and messages."""
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return " ".join(token.string for token in tokens if token.type != tokenize.STRING)
+
+
+def test_one_file_knows_the_ridge():
+    found = set()
+    for path in sorted(SOURCE.rglob("*")):
+        if path.suffix not in {".py", ".pyi", ".pyx", ".pxi", ".h"}:
+            continue
+        name, text = path.relative_to(SOURCE).as_posix(), path.read_text(encoding="utf-8")
+        if name.startswith("estimators/"):  # docstrings are for users, who know the word
+            text = without_strings(text)
+        if re.search("ridge", text, re.IGNORECASE):
+            found.add(name)
+    assert found == SAYS_RIDGE
+
+
+def identifiers(tree):
+    for node in ast.walk(tree):
+        for field in "id", "attr", "arg", "name":
+            value = getattr(node, field, None)
+            if isinstance(value, str):
+                yield value
+
+
+def test_few_files_know_that_there_is_a_penalty():
+    found = {
+        name for name, tree in TREES.items() if any("penalty" in each.lower() for each in identifiers(tree))
+    }
+    assert found == SAYS_PENALTY
+
+
+def test_the_top_level_has_few_private_names():
+    private = {path.stem for path in SOURCE.glob("_*")} - {"__init__", "__main__", "__pycache__"}
+    assert len(private) <= 6, sorted(private)
