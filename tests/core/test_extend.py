@@ -221,8 +221,8 @@ class Speckle(Noise):
     def tilted_mean(self, t, x):
         return x * (1 + self.spread * np.tanh(t * x * self.spread))
 
-    def _sample(self, X, rng):
-        return X * (1 + self.spread * rng.choice([-1.0, 1.0], X.shape))
+    def _sample(self, x, columns, rng):
+        return x * (1 + self.spread * rng.choice([-1.0, 1.0], x.shape))
 
 
 @BOTH
