@@ -23,8 +23,6 @@ ASKS_FOR_A_KIND = {
     ("solvers/online.py", "Logistic"),
     ("solvers/online.py", "LogisticGaussian"),
     ("solvers/single_precision.py", "Hinge"),
-    # A check of what a user passes in, whose error names the class.
-    ("_search/path.py", "DropoutLinearModel"),
     # The label of an axis: a rate is shorter than the noise that has it.
     ("plotting/_search.py", "Dropout"),
 }
