@@ -58,7 +58,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "gallery",
     "filename_pattern": "/plot_",
     # Scripts that draw the figures of README and docs/offset.md; one of them needs MNIST.
-    "ignore_pattern": r"(demo|plot_deletion|plot_offset)\.py",
+    "ignore_pattern": r"(plot_deletion|plot_offset)\.py",
     "within_subsection_order": "gallery_order.Order",
     "abort_on_example_error": True,
     "backreferences_dir": "api/generated/examples",

@@ -59,7 +59,7 @@ for name, model in models.items():
     ax.plot(errors, label=name, linewidth=2)
     print(f"{name}: {', '.join(f'{error:.1f} %' for error in errors)}")
 ax.set(xlabel="measurements missing, of ten", ylabel="test error (%)", ylim=(0, None))
-ax.legend(frameon=False)
+_ = ax.legend(frameon=False)
 
 # %%
 # Which one matters?
