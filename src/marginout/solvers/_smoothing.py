@@ -13,7 +13,5 @@ from marginout._core.interfaces import Array
 
 
 def roundings(coarsest: float, finest: float, per_decade: int) -> Array:
-    """δ from coarse to fine, in equal ratios: coarsest · 10^(−i/per_decade) down to `finest`."""
-    decades = np.log10(coarsest / finest)
-    steps = np.arange(round(decades * per_decade) + 1)
-    return np.asarray(coarsest * 10.0 ** (-steps / per_decade))
+    """δ from coarse to fine, in equal ratios, both ends included: about `per_decade` to a factor of ten."""
+    return np.geomspace(coarsest, finest, round(np.log10(coarsest / finest) * per_decade) + 1)
