@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import integrate
 
 from marginout import losses
+from marginout._kernels import _expansions
 from marginout.losses import EpsilonInsensitive, Hinge, Logistic, LogisticGaussian, Loss, Plane, Quadratic
 from marginout.noise import Deletion, Dropout
 
@@ -38,8 +39,8 @@ CASES += [(loss, y) for loss in REGRESSION for y in (-0.75, 2.0)]
 
 def gaussian(loss):
     """Whether a loss is the expectation of a normal score."""
-    absolute = getattr(loss, "_abs", None)
-    return isinstance(loss, LogisticGaussian) or (absolute is losses._abs_gaussian)
+    names = ("hinge", "tube", "logistic")
+    return loss.kernel is not None and any(loss.kernel.computes(name, "gaussian") for name in names)
 
 
 def label(value):
@@ -411,7 +412,7 @@ def test_the_gaussian_curvature_is_the_largest_eigenvalue():
     with mp.workdps(40):
         coarse = [largest(mp.mpf(r)) for r in np.linspace(0, 6, 25)]
         near = [largest(mp.mpf(r)) for r in (1.6, 1.615, 1.63)]
-    constant = losses.GAUSSIAN_CURVATURE
+    constant = _expansions.GAUSSIAN_CURVATURE
     assert max(coarse + near) <= constant * (1 + 1e-12)
     np.testing.assert_allclose(near[1], constant, rtol=1e-6)
     assert near[1] == max(near)
@@ -445,6 +446,22 @@ def test_logistic_names_the_two_expectations():
     """The factory gives the bound or the normal expectation."""
     assert isinstance(losses.logistic("bound"), Logistic)
     assert isinstance(losses.logistic("gaussian"), LogisticGaussian)
+    given = np.array([0.3, -2.0]), np.array([0.0, 1.5]), np.array([1.0, -1.0])
+    np.testing.assert_array_equal(Logistic("gaussian").jet(*given), LogisticGaussian().jet(*given))
+    for unknown in (lambda: losses.logistic("exact"), lambda: Hinge(expectation="exact")):
+        with pytest.raises(KeyError, match="exact"):
+            unknown()
+
+
+@pytest.mark.parametrize("loss", [*CLASSIFICATION, *REGRESSION], ids=label)
+def test_a_kernel_names_the_formula(loss):
+    """One name under one expectation, or none for a loss that compiled code does not know."""
+    if isinstance(loss, Quadratic):
+        assert loss.kernel is None
+        return
+    known = [name for name in _expansions.CODES if loss.kernel.computes(*name)]
+    name = {Hinge: "hinge", EpsilonInsensitive: "tube"}.get(type(loss), "logistic")
+    assert known == [(name, "gaussian" if gaussian(loss) else "bound")]
 
 
 def test_the_kolmogorov_rule_integrates_its_moments():
@@ -459,19 +476,46 @@ def test_the_kolmogorov_rule_integrates_its_moments():
 # --------------------------------------------------------------------------- compiled loops
 
 
-@pytest.mark.parametrize("loss", [Hinge(1.3), Hinge(1.3, "gaussian"), Logistic()], ids=label)
-@pytest.mark.parametrize("K", [1, 2, 3, 4, 5, 8, 11])
-@pytest.mark.parametrize("n", [1, 3, 4, 9, 50])
-@pytest.mark.parametrize("own_weights", [False, True])
-def test_compiled_loops_agree_with_the_jet(loss, K, n, own_weights):
-    """Sums and slopes in one loop are those of `jet`, for any number of problems and examples."""
+COMPILED = [
+    Hinge(1.3),
+    Hinge(1.3, "gaussian"),
+    EpsilonInsensitive(0.2),
+    EpsilonInsensitive(0.2, "gaussian"),
+    Logistic(),
+    LogisticGaussian(),
+]
+
+
+def on_a_plane(n, K, own_weights):
+    """A plane, targets ±1 and weights, of many sizes and with scores without variance."""
     rng = np.random.default_rng(n + 100 * K)
     m, a, c = (rng.normal(scale=10.0 ** rng.uniform(-3, 2), size=(n, K)) for _ in range(3))
     e = rng.uniform(size=(n, K)) * 10.0 ** rng.uniform(-6, 2)
     v = np.where(rng.random((n, K)) < 0.3, 0.0, rng.uniform(size=(n, K)))
     y = np.where(rng.random((n, K)) < 0.5, 1.0, -1.0)
-    weights = rng.uniform(size=(n, K if own_weights else 1))
     plane = Plane(m, v, a, 1e-3 * c, e, rng.normal(size=K), rng.normal(size=K), 1e-20)
+    return plane, y, rng.uniform(size=(n, K if own_weights else 1))
+
+
+@pytest.mark.parametrize("loss", COMPILED, ids=label)
+@pytest.mark.parametrize("K", [1, 2, 3, 4, 5, 8, 11])
+@pytest.mark.parametrize("n", [1, 3, 4, 9, 50])
+@pytest.mark.parametrize("own_weights", [False, True])
+def test_compiled_loops_agree_with_the_jet(loss, K, n, own_weights):
+    """Sums and slopes in one loop are those of `jet`, for any number of problems and examples."""
+    check_loops(loss, *on_a_plane(n, K, own_weights))
+
+
+@pytest.mark.parametrize("loss", COMPILED, ids=label)
+@pytest.mark.parametrize(("n", "K"), [(1001, 1), (400, 3), (90, 12), (5, 255), (5, 256), (3, 257), (2, 600)])
+@pytest.mark.parametrize("own_weights", [False, True])
+def test_compiled_loops_over_several_blocks(loss, K, n, own_weights):
+    """The same for more examples, or problems, than one block of the loops holds."""
+    check_loops(loss, *on_a_plane(n, K, own_weights))
+
+
+def check_loops(loss, plane, y, weights):
+    n, K = y.shape
     fused, plain = np.zeros((6, K)), np.zeros((6, K))
     loss.add_expansion(plane, y, weights, fused)
     Loss.add_expansion(loss, plane, y, weights, plain)
@@ -488,6 +532,83 @@ def test_compiled_loops_agree_with_the_jet(loss, K, n, own_weights):
     np.testing.assert_allclose(fused, plain, rtol=1e-12, atol=4e-16)
 
 
+@pytest.mark.parametrize("loss", COMPILED, ids=label)
+def test_compiled_loops_do_not_write_to_what_they_are_given(loss):
+    """Read-only arrays are taken."""
+    plane, y, weights = on_a_plane(50, 2, True)
+    for array in (y, weights, *plane[:7]):
+        array.flags.writeable = False
+    loss.add_expansion(plane, y, weights, np.zeros((6, 2)))
+    loss.add_majorizer(plane, y, weights, np.zeros((3, 2)))
+    loss.fill_slopes(*plane.moments(), y, np.empty((50, 2)), np.empty((50, 2)))
+
+
+@pytest.mark.parametrize("loss", COMPILED, ids=label)
+def test_compiled_loops_over_nothing(loss):
+    """No example, no sum."""
+    plane, y, weights = on_a_plane(0, 3, False)
+    sums = np.full((6, 3), 2.0)
+    loss.add_expansion(plane, y, weights, sums)
+    loss.add_majorizer(plane, y, weights, sums[:3])
+    loss.fill_slopes(*plane.moments(), y, np.empty((0, 3)), np.empty((0, 3)))
+    assert np.all(sums == 2.0)
+
+
+@pytest.mark.parametrize("K", [1, 3])
+def test_plane_moments(K):
+    """m + t·a + δ and max(v + 2t·c + t²·e, floor) against NumPy."""
+    rng = np.random.default_rng(0)
+    m, v, a, c, e = rng.normal(size=(5, 50, K))
+    t, delta = rng.normal(size=(2, K))
+    mean, variance = Plane(m, v, a, c, e, t, delta, 0.25).moments()
+    np.testing.assert_allclose(mean, m + t * a + delta, rtol=1e-14, atol=1e-14)
+    np.testing.assert_allclose(variance, np.maximum(v + 2 * t * c + t * t * e, 0.25), rtol=1e-13)
+    assert (variance == 0.25).any()
+
+
+class Given(Loss):
+    """A loss whose jet and majoriser are given arrays."""
+
+    def __init__(self, jet, gamma):
+        self.given, self.gamma = losses.Jet(*jet), gamma
+
+    def jet(self, m, v, y):
+        return self.given
+
+    def majorizer(self, m, v, y):
+        return self.gamma
+
+
+@pytest.mark.parametrize(("K", "own"), [(1, False), (1, True), (3, False), (3, True)])
+def test_a_loss_without_compiled_loops_has_the_chain_rule(K, own):
+    """The sums that follow from a jet and a majoriser, term by term; they are added to what is there."""
+    rng = np.random.default_rng(0)
+    arrays, gamma, y, weights = rng.normal(size=(11, 50, K)), *rng.normal(size=(3, 50, K))
+    (value, dm, dv, dmm, dmv, dvv, m, v, a, c, e), weights = arrays, weights[:, : K if own else 1]
+    t, delta = rng.normal(size=(2, K))
+    loss, plane = Given(arrays[:6], gamma), Plane(m, v, a, c, e, t, delta, 0.0)
+    r = 2 * (c + t * e)
+    terms = [value, dm * a + dv * r, dm, dmm * a * a + 2 * dmv * a * r + dvv * r * r + 2 * dv * e]
+    terms += [dmm * a + dmv * r, dmm]
+    sums = np.full((6, K), 2.0)
+    loss.add_expansion(plane, y, weights, sums)
+    np.testing.assert_allclose(sums - 2.0, [np.sum(weights * term, axis=0) for term in terms], rtol=1e-11)
+    terms, sums = [gamma * (a * a + e), gamma * a, gamma], np.full((3, K), -1.0)
+    loss.add_majorizer(plane, y, weights, sums)
+    np.testing.assert_allclose(sums + 1.0, [np.sum(weights * term, axis=0) for term in terms], rtol=1e-11)
+
+
+# --------------------------------------------------------------------------- normal scores
+
+
+def abs_gaussian(z, v):
+    """E|ζ| − |z| and the derivatives z, v, zz, zv, vv of E|ζ|, ζ ~ N(z, v): twice those of a hinge loss."""
+    z, v = np.broadcast_arrays(np.asarray(z, float), np.asarray(v, float))
+    loss, y = Hinge(0.0, "gaussian"), -np.ones(z.shape)
+    left, here = loss.jet(-np.abs(z), v, y), loss.jet(z, v, y)  # max(0, ζ) at −|z| is the excess alone
+    return 2 * left.value, 2 * here.dm - 1, *(2 * part for part in here[2:])
+
+
 def test_normal_parts_are_those_of_mpmath():
     """All six parts over the whole range of z/√v: errors grow as those of exp(−z²/2v) do, and no faster."""
     r = np.concatenate([[0.0, 1e-300, 1e-17, 1e-9, 1e-4, 0.03], np.linspace(0.1, 37.5, 150)])
@@ -501,7 +622,7 @@ def test_normal_parts_are_those_of_mpmath():
                 slope = mp.sign(x) * (1 - 2 * below)
                 even = [density / s, 2 * density / s, -x * density / s**2, (x * x - 1) * density / (2 * s**3)]
                 wanted.append([float(part) for part in (excess, slope, *even)])
-        got, wanted = np.array(losses._abs_gaussian(r * s, np.full(r.shape, s * s))), np.transpose(wanted)
+        got, wanted = np.array(abs_gaussian(r * s, np.full(r.shape, s * s))), np.transpose(wanted)
         rounding = 2e-16 * (10 + r * r) * np.abs(wanted) + 1e-300
         rounding[1] = 1e-15
         assert np.all(np.abs(got - wanted) <= rounding)
@@ -511,21 +632,21 @@ def test_normal_parts_beyond_the_density():
     """Where the density vanishes E|ζ| is |z|, exactly; NaN stays NaN; nothing is an answer to nothing."""
     z = np.array([1e-3, 38.0, 1e6, 1e300, np.inf])
     for v in (0.0, 1e-300, 1e-12, 1.0):
-        excess, dz, *rest = losses._abs_gaussian(np.where(z > 40 * np.sqrt(v), z, 1e3), np.array(v))
+        excess, dz, *rest = abs_gaussian(np.where(z > 40 * np.sqrt(v), z, 1e3), np.array(v))
         assert np.all(dz == 1)
         assert not np.any([excess, *rest])
     for pair in ((np.nan, 1.0), (1.0, np.nan), (np.nan, 0.0)):
-        assert np.isnan(losses._abs_gaussian(*map(np.array, pair))).all()
-    assert all(part.shape == (0, 3) for part in losses._abs_gaussian(np.empty((0, 3)), np.empty((0, 3))))
+        assert np.isnan(abs_gaussian(*map(np.array, pair))).all()
+    assert all(part.shape == (0, 3) for part in abs_gaussian(np.empty((0, 3)), np.empty((0, 3))))
 
 
 def test_normal_parts_broadcast_and_do_not_depend_on_their_neighbours():
     """The same bits for an element wherever it stands: in a vector or in what is left over."""
     rng = np.random.default_rng(0)
     z, v = 10 ** rng.uniform(-3, 2, (40, 1)) * rng.choice([-1, 1], (40, 1)), 10 ** rng.uniform(-3, 2, 3)
-    whole = np.array(losses._abs_gaussian(z, v))
+    whole = np.array(abs_gaussian(z, v))
     assert whole.shape == (6, 40, 3)
     for start, stop in ((0, 1), (1, 8), (3, 40), (39, 40)):
-        np.testing.assert_array_equal(losses._abs_gaussian(z[start:stop], v), whole[:, start:stop])
+        np.testing.assert_array_equal(abs_gaussian(z[start:stop], v), whole[:, start:stop])
     for k in range(3):
-        np.testing.assert_array_equal(losses._abs_gaussian(z[:, 0], v[k]), whole[:, :, k])
+        np.testing.assert_array_equal(abs_gaussian(z[:, 0], v[k]), whole[:, :, k])

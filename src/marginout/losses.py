@@ -17,14 +17,13 @@ cost O(n).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marginout._kernels import _normal, _plane
+from marginout._kernels import _expansions
 
 Array = NDArray[np.float64]
 
@@ -40,14 +39,27 @@ __all__ = [
 ]
 
 #: Smallest radius √(z²+v) or deviation √v that is divided by: its cube is still a normal number.
-TINY = 1e-100
+TINY = _expansions.TINY
 
-#: A compiled loop has no temporaries: it may take more at a time.
-COMPILED_CHUNK = 2**17
+#: Examples times problems that a cheap compiled loop takes at a time.
+CHEAP_CHUNK = 2**17
 
-#: Largest curvature of ½(E|ζ|)² for a normal ζ, over all directions of (mean, deviations):
-#: max over r of the top eigenvalue of h·∇²h + ∇h∇hᵀ, h = E|r + N(0,1)|, reached at |r| = 1.615.
-GAUSSIAN_CURVATURE = 1.4678957898220109
+
+class Kernel(NamedTuple):
+    """How compiled code knows a loss: a formula of `_kernels/losses.h`, and its numbers.
+
+    `unit` is the length by which scores are measured; 0 where only the data know it. A `mixture` holds what
+    is added to v, and weights, (2, nodes).
+    """
+
+    code: int
+    parameter: float
+    unit: float
+    mixture: Array | None
+
+    def computes(self, name: str, expectation: str) -> bool:
+        """Whether the formula is that of a name under an expectation."""
+        return self.code == _expansions.CODES[name, expectation]
 
 
 class Jet(NamedTuple):
@@ -80,8 +92,8 @@ class Plane(NamedTuple):
         return mean, variance
 
     def fill_moments(self, mean: Array, variance: Array) -> None:
-        """The same, into arrays that are there."""
-        _plane.moments(*self, mean, variance)
+        """Write `moments` into given arrays."""
+        _expansions.moments(self, mean, variance)
 
 
 class Box(NamedTuple):
@@ -94,7 +106,10 @@ class Box(NamedTuple):
 
 
 class Loss(ABC):
-    """A scalar loss φ(m, v; y), convex in the weights that (m, v) come from."""
+    """A scalar loss φ(m, v; y), convex in the weights that (m, v) come from.
+
+    `jet` and `majorizer` are all that a loss must have; the other methods follow from them here.
+    """
 
     #: Whether φ is piecewise linear in m at v = 0, that is, not smooth without noise.
     kinked = False
@@ -106,6 +121,8 @@ class Loss(ABC):
     outputs = 1
     #: Examples times problems that are worked on at a time, so that temporaries stay in cache.
     chunk = 16_384
+    #: The formula in compiled code, if there is one.
+    kernel: Kernel | None = None
 
     @abstractmethod
     def jet(self, m: Array, v: Array, y: Array) -> Jet:
@@ -129,20 +146,20 @@ class Loss(ABC):
         raise TypeError(f"{type(self).__name__} is smooth without noise and needs no dual")
 
     def add_expansion(self, plane: Plane, y: Array, weights: Array, sums: Array) -> None:
-        """Add Σ weight·φ and its first and second derivatives in (t, δ) to six (K,) sums.
-
-        From `jet` here; a loss that can do it in one loop may.
-        """
-        jet = self.jet(*plane.moments(), y)
-        _plane.expansion(weights, *jet, plane.a, plane.c, plane.e, plane.t, sums)
+        """Add Σ weight·φ and its first and second derivatives in (t, δ) to six (K,) sums."""
+        value, dm, dv, dmm, dmv, dvv = self.jet(*plane.moments(), y)
+        a, e, r = plane.a, plane.e, 2 * (plane.c + plane.t * plane.e)  # r is the variance's slope in t
+        cross = dmm * a + dmv * r
+        dtt = cross * a + (dmv * a + dvv * r) * r + 2 * dv * e
+        sums += [np.sum(weights * x, axis=0) for x in (value, dm * a + dv * r, dm, dtt, cross, dmm)]
 
     def add_majorizer(self, plane: Plane, y: Array, weights: Array, sums: Array) -> None:
-        """Add the majoriser's second derivatives tt, tδ, δδ to three (K,) sums; as `add_expansion`."""
-        gamma = self.majorizer(*plane.moments(), y)
-        _plane.majorizer(weights, gamma, plane.a, plane.e, sums)
+        """Add the majoriser's second derivatives tt, tδ, δδ to three (K,) sums."""
+        g = weights * self.majorizer(*plane.moments(), y)
+        sums += [np.sum(x, axis=0) for x in (g * (plane.a**2 + plane.e), g * plane.a, g)]
 
     def fill_slopes(self, m: Array, v: Array, y: Array, dm: Array, dv: Array) -> None:
-        """dm, dv = ∂φ/∂m, ∂φ/∂v. From `jet` here; a loss that can do with less work may."""
+        """dm, dv = ∂φ/∂m, ∂φ/∂v."""
         jet = self.jet(m, v, y)
         dm[...], dv[...] = jet.dm, jet.dv
 
@@ -151,52 +168,42 @@ class Loss(ABC):
         return self.jet(m, v, y).value
 
 
-class _Abs(NamedTuple):
-    """E|ζ| as |z| + excess, with its derivatives in z and v."""
+class Compiled(Loss):
+    """A loss of `_kernels/losses.h`: `name` under an expectation, ``"bound"`` or ``"gaussian"``."""
 
-    excess: Array
-    dz: Array
-    dv: Array
-    dzz: Array
-    dzv: Array
-    dvv: Array
+    kernel: Kernel
 
+    def __init__(
+        self, name: str, expectation: str, parameter: float, unit: float, mixture: Array | None = None
+    ) -> None:
+        self.kernel = Kernel(_expansions.CODES[name, expectation], parameter, unit, mixture)
+        if expectation == "bound":
+            self.chunk = CHEAP_CHUNK
 
-def _abs_bound(z: Array, v: Array) -> _Abs:
-    """√(z² + v) ≥ E|ζ|."""
-    r = np.maximum(np.sqrt(z * z + v), TINY)
-    i = 1.0 / r
-    i3 = i * i * i
-    return _Abs(v / (r + np.abs(z)), z * i, 0.5 * i, v * i3, -0.5 * z * i3, -0.25 * i3)
+    def _parts(self, count: int, m: Array, v: Array, y: Array) -> Array:
+        """The six parts of a jet, or γ alone, for arguments of any shape and memory order."""
+        if not m.shape == v.shape == y.shape:
+            m, v, y = np.broadcast_arrays(m, v, y)
+        out = np.empty((count, *m.shape))
+        _expansions.jets(self.kernel, m.ravel(), v.ravel(), y.ravel(), out.reshape(count, -1))
+        return out
 
+    def jet(self, m: Array, v: Array, y: Array) -> Jet:
+        return Jet(*self._parts(6, m, v, y))
 
-def _abs_gaussian(z: Array, v: Array) -> _Abs:
-    """E|ζ| for ζ ~ N(z, v)."""
-    z, v = np.broadcast_arrays(np.asarray(z, dtype=float), np.asarray(v, dtype=float))
-    parts = np.empty((6, z.size))
-    _normal.abs_gaussian(TINY, z.ravel(), v.ravel(), parts)
-    return _Abs(*parts.reshape(6, *z.shape))
+    def majorizer(self, m: Array, v: Array, y: Array) -> Array:
+        return np.asarray(self._parts(1, m, v, y)[0])
 
+    def add_expansion(self, plane: Plane, y: Array, weights: Array, sums: Array) -> None:
+        _expansions.add_expansion(self.kernel, plane, y, weights, sums)
 
-def _curvature_bound(z: Array, v: Array) -> Array:
-    """The smallest γ with √(z'² + v') below its tangent plus ½γ‖change‖²: 1/√(z² + v)."""
-    r = np.asarray(z * z + v)
-    np.maximum(np.sqrt(r, out=r), TINY, out=r)
-    return np.divide(1.0, r, out=r)
+    add_majorizer = add_expansion  # sums of three rows ask for it
 
-
-def _curvature_gaussian(z: Array, v: Array) -> Array:
-    """A γ for E|ζ|: h ≤ ½(h²/h₀ + h₀), and ½h² has a curvature of at most 1.468."""
-    return GAUSSIAN_CURVATURE / np.maximum(np.abs(z) + _abs_gaussian(z, v).excess, TINY)
+    def fill_slopes(self, m: Array, v: Array, y: Array, dm: Array, dv: Array) -> None:
+        _expansions.slopes(self.kernel, m, v, y, dm, dv)
 
 
-_ABS: dict[str, tuple[Callable[[Array, Array], _Abs], Callable[[Array, Array], Array]]] = {
-    "bound": (_abs_bound, _curvature_bound),
-    "gaussian": (_abs_gaussian, _curvature_gaussian),
-}
-
-
-class Hinge(Loss):
+class Hinge(Compiled):
     r"""Expected hinge loss with margin ℓ, of z = ℓ − y·m.
 
     .. math:: \varphi = \tfrac12\bigl(z + \sqrt{z^2+v}\bigr) \quad\text{or}\quad
@@ -210,43 +217,7 @@ class Hinge(Loss):
     def __init__(self, margin: float = 1.0, expectation: str = "bound") -> None:
         self.margin = self.scale = float(margin)
         self.grain = 0.1 * self.margin
-        self.bound = expectation == "bound"
-        if self.bound:
-            self.chunk = COMPILED_CHUNK
-        self._abs, self._curvature = _ABS[expectation]
-
-    def jet(self, m: Array, v: Array, y: Array) -> Jet:
-        z = self.margin - y * m
-        a = self._abs(z, v)
-        return Jet(
-            np.maximum(z, 0.0) + 0.5 * a.excess,
-            -0.5 * y * (1.0 + a.dz),
-            0.5 * a.dv,
-            0.5 * a.dzz,
-            -0.5 * y * a.dzv,
-            0.5 * a.dvv,
-        )
-
-    def majorizer(self, m: Array, v: Array, y: Array) -> Array:
-        return 0.5 * self._curvature(self.margin - y * m, v)
-
-    def add_expansion(self, plane: Plane, y: Array, weights: Array, sums: Array) -> None:
-        if self.bound:
-            _plane.hinge_bound(weights, y, self.margin, TINY, *plane, sums)
-        else:
-            _normal.hinge_gaussian(weights, y, self.margin, TINY, *plane, sums)
-
-    def add_majorizer(self, plane: Plane, y: Array, weights: Array, sums: Array) -> None:
-        if self.bound:
-            _plane.hinge_bound_majorizer(weights, y, self.margin, TINY, *plane, sums)
-        else:
-            super().add_majorizer(plane, y, weights, sums)
-
-    def fill_slopes(self, m: Array, v: Array, y: Array, dm: Array, dv: Array) -> None:
-        if self.bound:
-            _plane.hinge_bound_slopes(y, self.margin, TINY, m, v, dm, dv)
-        else:
-            super().fill_slopes(m, v, y, dm, dv)
+        super().__init__("hinge", expectation, self.margin, self.margin)
 
     def least_squares(self, y: Array) -> Array:
         return self.margin * y
@@ -256,7 +227,7 @@ class Hinge(Loss):
         return Box(self.margin * y, 0.0, np.where(positive, 0.0, -weights), np.where(positive, weights, 0.0))
 
 
-class EpsilonInsensitive(Loss):
+class EpsilonInsensitive(Compiled):
     r"""Expected ε-insensitive loss of Δ = y − m.
 
     .. math:: \max(0, |\Delta|-\varepsilon) = \tfrac12|\Delta-\varepsilon| +
@@ -268,122 +239,52 @@ class EpsilonInsensitive(Loss):
     kinked = True
 
     def __init__(self, epsilon: float = 0.1, expectation: str = "bound", scale: float = 1.0) -> None:
-        self.epsilon = float(epsilon)
-        self.bound = expectation == "bound"
-        self.scale = float(scale)
+        self.epsilon, self.scale = float(epsilon), float(scale)
         self.grain = max(self.epsilon, 0.01 * self.scale)
-        self._abs, self._curvature = _ABS[expectation]
-
-    def jet(self, m: Array, v: Array, y: Array) -> Jet:
-        delta = y - m
-        low, high = delta - self.epsilon, delta + self.epsilon
-        a, b = self._abs(low, v), self._abs(high, v)
-        return Jet(
-            np.maximum(np.abs(delta) - self.epsilon, 0.0) + 0.5 * (a.excess + b.excess),
-            -0.5 * (a.dz + b.dz),
-            0.5 * (a.dv + b.dv),
-            0.5 * (a.dzz + b.dzz),
-            -0.5 * (a.dzv + b.dzv),
-            0.5 * (a.dvv + b.dvv),
-        )
-
-    def majorizer(self, m: Array, v: Array, y: Array) -> Array:
-        delta = y - m
-        return 0.5 * (self._curvature(delta - self.epsilon, v) + self._curvature(delta + self.epsilon, v))
+        super().__init__("tube", expectation, self.epsilon, 0.0)
 
     def box(self, y: Array, weights: Array) -> Box:
         return Box(np.array(y), self.epsilon, -weights, np.array(weights))
 
 
-class Logistic(Loss):
-    r"""Bound on the expected logistic loss (Jaakkola & Jordan), with ω = √(m² + v).
+class Logistic(Compiled):
+    r"""Expected logistic loss; log(1 + exp(−y·m)) at v = 0.
 
-    .. math:: \varphi = \log 2\cosh(\omega/2) - \tfrac12 y\,m
+    ``expectation="bound"`` is the bound of Jaakkola & Jordan,
 
-    log(1 + exp(−y·m)) at v = 0.
-    """
+    .. math:: \varphi = \log 2\cosh(\omega/2) - \tfrac12 y\,m, \quad \omega = \sqrt{m^2 + v}.
 
-    chunk = COMPILED_CHUNK
-
-    def jet(self, m: Array, v: Array, y: Array) -> Jet:
-        omega = np.sqrt(m * m + v)
-        gamma, slope = _tanh_quotients(omega)
-        size = np.abs(m)
-        # log 2cosh(ω/2) − ½y·m, with ω − |m| and |m| − y·m taken apart: neither cancels.
-        excess = v / np.maximum(omega + size, TINY)
-        return Jet(
-            0.5 * excess + 0.5 * (size - y * m) + np.log1p(np.exp(-omega)),
-            gamma * m - 0.5 * y,
-            0.5 * gamma,
-            gamma + slope * m * m,
-            0.5 * slope * m,
-            0.25 * slope,
-        )
-
-    def majorizer(self, m: Array, v: Array, y: Array) -> Array:
-        return _tanh_quotients(np.sqrt(m * m + v))[0]
-
-    def add_expansion(self, plane: Plane, y: Array, weights: Array, sums: Array) -> None:
-        _plane.logistic_bound(weights, y, TINY, *plane, sums)
-
-    def fill_slopes(self, m: Array, v: Array, y: Array, dm: Array, dv: Array) -> None:
-        _plane.logistic_bound_slopes(y, m, v, dm, dv)
-
-    def least_squares(self, y: Array) -> Array:
-        return 2 * y
-
-
-def _tanh_quotients(omega: Array) -> tuple[Array, Array]:
-    """γ = f'/ω and γ'/ω = (f'' − f'/ω)/ω² of f = log 2cosh(ω/2), by their series near 0."""
-    w = np.maximum(omega, 0.03)
-    tanh = np.tanh(0.5 * w)
-    gamma = 0.5 * tanh / w
-    slope = (0.25 * (1.0 - tanh * tanh) - gamma) / (w * w)
-    u = omega * omega
-    near = omega < 0.03  # the series' next terms are below 1e-13 there
-    gamma = np.where(near, 0.25 - u / 48 + u * u / 480, gamma)
-    slope = np.where(near, -1 / 24 + u / 120 - 17 * u * u / 13440, slope)
-    return gamma, slope
-
-
-class LogisticGaussian(Loss):
-    r"""Expected logistic loss of a normal score, to about 1e-9 for every m and v.
-
-    The logistic distribution is a normal one whose deviation is twice a Kolmogorov
-    variable K (Andrews & Mallows 1974). Integrating its distribution function twice,
+    ``"gaussian"`` is the loss of a normal score, to about 1e-9 for every m and v. The logistic distribution
+    is a normal one whose deviation is twice a Kolmogorov variable K (Andrews & Mallows 1974). Integrating
+    its distribution function twice,
 
     .. math:: \log(1+e^{z}) = E_K\; E\max(0, z + 2K\,\xi), \quad \xi\sim N(0,1),
 
-    so with normal noise of variance v the expected loss is a mixture over K of expected
-    hinge losses of variance v + 4K², summed here by a Gauss rule of 12 nodes.
+    so with normal noise of variance v the expected loss is a mixture over K of expected hinge losses of
+    variance v + 4K², summed here by a Gauss rule of 12 nodes.
     """
 
-    def jet(self, m: Array, v: Array, y: Array) -> Jet:
-        nodes, weights = _kolmogorov_rule()
-        z = -y * m
-        total: list[Array] | None = None
-        for node, weight in zip(nodes, weights, strict=True):
-            a = _abs_gaussian(z, v + node)
-            terms = [0.5 * weight * part for part in a]
-            total = terms if total is None else [t + u for t, u in zip(total, terms, strict=True)]
-        assert total is not None
-        excess, dz, dv, dzz, dzv, dvv = total
-        return Jet(np.maximum(z, 0.0) + excess, -y * (0.5 + dz), dv, dzz, -y * dzv, dvv)
-
-    def majorizer(self, m: Array, v: Array, y: Array) -> Array:
-        nodes, weights = _kolmogorov_rule()
-        z = -y * m
-        gamma = sum(
-            0.5 * weight * _curvature_gaussian(z, v + node)
-            for node, weight in zip(nodes, weights, strict=True)
-        )
-        return np.asarray(np.minimum(gamma, 0.25))  # log(1 + e^z) has a curvature of at most ¼
+    def __init__(self, expectation: str = "bound") -> None:
+        mixture = np.array(_kolmogorov_rule()) if expectation == "gaussian" else None
+        super().__init__("logistic", expectation, 0.0, 1.0, mixture)
 
     def least_squares(self, y: Array) -> Array:
         return 2 * y
 
 
-@lru_cache(maxsize=1)
+class LogisticGaussian(Logistic):
+    """``Logistic("gaussian")`` by a name of its own."""
+
+    def __init__(self) -> None:
+        super().__init__("gaussian")
+
+
+def logistic(expectation: str = "bound") -> Loss:
+    """The logistic loss under an expectation: the paper's bound or the normal one."""
+    return LogisticGaussian() if expectation == "gaussian" else Logistic(expectation)
+
+
+@lru_cache(maxsize=2)
 def _kolmogorov_rule(size: int = 12) -> tuple[Array, Array]:
     """Nodes 4k² and weights of a Gauss rule in log k for the Kolmogorov distribution of k.
 
@@ -421,8 +322,3 @@ class Quadratic(Loss):
 
     def majorizer(self, m: Array, v: Array, y: Array) -> Array:
         return np.ones_like(m)
-
-
-def logistic(expectation: str = "bound") -> Loss:
-    """The logistic loss under an expectation: the paper's bound or the normal one."""
-    return {"bound": Logistic, "gaussian": LogisticGaussian}[expectation]()

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from marginout._core.design import CsrDesign, DenseDesign, linear_scores, make_design
 from marginout._core.design import storage as _storage
-from marginout._kernels import _passes, _plane
+from marginout._kernels import _passes
 from marginout.noise import Dropout, Gaussian, Poisson
 from tests.problems import make_noises
 
@@ -284,65 +284,6 @@ def test_more_threads_than_rows():
         design = make_design(sp.csr_array(X), Dropout(0.5))
         close(design.moments(np.ones((D, 1)))[0][:, 0], [0.0, D, 0.0, 0.0])
         close(design.pullback(np.zeros((D, 1)), np.ones((4, 1)), np.zeros((4, 1))), np.ones((D, 1)))
-
-
-# ------------------------------------------------------------------------------------------ _plane
-
-
-def plane(K, own, seed=0, n=50):
-    """Random (n, K) arrays for the plane's sums, with weights (n, 1) or (n, K)."""
-    rng = np.random.default_rng(seed)
-    weights = rng.random((n, K if own else 1))
-    return rng, weights, [rng.normal(size=(n, K)) for _ in range(9)], rng.normal(size=K)
-
-
-@pytest.mark.parametrize("K", [1, 3])
-def test_plane_moments(K):
-    """m + t·a + δ and max(v + 2t·c + t²·e, floor) against NumPy."""
-    rng, _, (m, v, a, c, e, *_), t = plane(K, False)
-    delta, mean, variance = rng.normal(size=K), np.empty_like(m), np.empty_like(m)
-    _plane.moments(m, v, a, c, e, t, delta, 0.25, mean, variance)
-    np.testing.assert_allclose(mean, m + t * a + delta, rtol=1e-14, atol=1e-14)
-    np.testing.assert_allclose(variance, np.maximum(v + 2 * t * c + t * t * e, 0.25), rtol=1e-13)
-    assert (variance == 0.25).any()
-
-
-@pytest.mark.parametrize(("K", "own"), [(1, False), (1, True), (3, False), (3, True)])
-def test_plane_expansion(K, own):
-    """The six sums against NumPy; they are added to what is there."""
-    _, weights, (value, dm, dv, dmm, dmv, dvv, a, c, e), t = plane(K, own)
-    sums = np.full((6, K), 2.0)
-    _plane.expansion(weights, value, dm, dv, dmm, dmv, dvv, a, c, e, t, sums)
-    r = 2 * (c + t * e)
-    terms = [
-        value,
-        dm * a + dv * r,
-        dm,
-        dmm * a * a + 2 * dmv * a * r + dvv * r * r + 2 * dv * e,
-        dmm * a + dmv * r,
-        dmm,
-    ]
-    np.testing.assert_allclose(sums - 2.0, [np.sum(weights * term, axis=0) for term in terms], rtol=1e-11)
-
-
-@pytest.mark.parametrize(("K", "own"), [(1, False), (1, True), (3, False), (3, True)])
-def test_plane_majorizer(K, own):
-    """Σ s·γ·(a² + e), Σ s·γ·a and Σ s·γ against NumPy."""
-    _, weights, (gamma, a, e, *_), _ = plane(K, own)
-    sums = np.full((3, K), -1.0)
-    _plane.majorizer(weights, gamma, a, e, sums)
-    terms = [gamma * (a * a + e), gamma * a, gamma]
-    np.testing.assert_allclose(sums + 1.0, [np.sum(weights * term, axis=0) for term in terms], rtol=1e-11)
-
-
-def test_plane_accepts_read_only_arrays():
-    """The point's arrays are not written to."""
-    _, weights, arrays, t = plane(2, True)
-    for array in (weights, t, *arrays):
-        array.flags.writeable = False
-    _plane.expansion(weights, *arrays, t, np.zeros((6, 2)))
-    _plane.majorizer(weights, *arrays[:3], np.zeros((3, 2)))
-    _plane.moments(*arrays[:5], t, t, 0.0, np.empty((50, 2)), np.empty((50, 2)))
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

@@ -17,6 +17,7 @@ from sklearn.feature_extraction.text import HashingVectorizer
 
 from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR
 from marginout._core.design import make_design
+from marginout._models.online.stream import Stream
 from marginout.noise import (
     BitSwap,
     Deletion,
@@ -27,7 +28,6 @@ from marginout.noise import (
     Laplace,
     Poisson,
 )
-from marginout.solvers.online import Stream
 from tests.problems import make_objective
 
 CLASSIFIERS = [DropoutSVC, DropoutLogisticRegression]

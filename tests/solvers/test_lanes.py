@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 
 from marginout import DropoutSVC
 from marginout._core.design import make_design
-from marginout._kernels import _lanes
+from marginout._kernels import _single_precision
 from marginout._search.chains import walk
 from marginout._search.problem import pose
 from marginout.losses import Hinge, Logistic
@@ -19,7 +19,9 @@ from marginout.noise import Deletion, Dropout, Gaussian
 from marginout.solvers import ncg, single_precision
 from tests.problems import make_objective
 
-pytestmark = pytest.mark.skipif(not _lanes.AVAILABLE, reason="made for processors with AVX2 and FMA")
+pytestmark = pytest.mark.skipif(
+    not _single_precision.AVAILABLE, reason="made for processors with AVX2 and FMA"
+)
 
 
 def never():

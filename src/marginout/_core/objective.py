@@ -40,7 +40,7 @@ from marginout._core.interfaces import (
     State,
 )
 from marginout._core.shard import ROUNDING, Shard, View
-from marginout._kernels import _plane
+from marginout._kernels import _vectors
 from marginout.losses import Loss
 
 T = TypeVar("T", bound=np.generic)
@@ -52,7 +52,7 @@ FAINT = 1e-250
 def dots(A: Array, B: Array) -> Array:
     """A_k·B_k for every column, (K,)."""
     out = np.zeros(A.shape[1])
-    _plane.dots(np.ascontiguousarray(A), np.ascontiguousarray(B), out)
+    _vectors.dots(np.ascontiguousarray(A), np.ascontiguousarray(B), out)
     return out
 
 

@@ -8,29 +8,19 @@
 
 #include "_simd.h"
 
-static inline inlined_double exp_of_negative(double x) {
+static inline INLINED double exp_of_negative(double x) {
   int32_t k = (int32_t)(x * 1.4426950408889634 - 0.5); /* towards zero: rounded, as x <= 0 */
   double r = x - k * 0.6931471805599453;
-  /* Taylor's series to r^13 / 13!, whose remainder is below 5e-18. */
-  double p = 1.0 / 6227020800.0;
-  p = p * r + 1.0 / 479001600.0;
-  p = p * r + 1.0 / 39916800.0;
-  p = p * r + 1.0 / 3628800.0;
-  p = p * r + 1.0 / 362880.0;
-  p = p * r + 1.0 / 40320.0;
-  p = p * r + 1.0 / 5040.0;
-  p = p * r + 1.0 / 720.0;
-  p = p * r + 1.0 / 120.0;
-  p = p * r + 1.0 / 24.0;
-  p = p * r + 1.0 / 6.0;
-  p = p * r + 0.5;
-  p = p * r + 1.0;
-  p = p * r + 1.0;
+  /* Taylor's series to r^13 / 13!, whose remainder is below 5e-18: two chains, which are computed side by side. */
+  double rr = r * r, even = 1.0 / 40320 + rr * (1.0 / 3628800 + rr * (1.0 / 479001600));
+  double odd = 1.0 / 362880 + rr * (1.0 / 39916800 + rr * (1.0 / 6227020800.0));
+  even = 1.0 + rr * (0.5 + rr * (1.0 / 24 + rr * (1.0 / 720 + rr * even)));
+  odd = 1.0 + rr * (1.0 / 6 + rr * (1.0 / 120 + rr * (1.0 / 5040 + rr * odd)));
   union {
     int64_t bits;
     double value;
   } power = {(int64_t)(k + 1023) << 52};
-  return p * power.value;
+  return (even + r * odd) * power.value;
 }
 
 #endif

@@ -5,22 +5,9 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Csr = NDArray[Any]
+Tuple = tuple[Any, ...]
 
 def csr_learn(
-    data: Csr,
-    indices: Csr,
-    indptr: Csr,
-    Y: Array,
-    weights: Array,
-    stream_arguments: tuple[Any, ...],
-    noise_arguments: tuple[Any, ...],
-    groups: int,
+    data: Csr, indices: Csr, indptr: Csr, Y: Array, weights: Array, state: Tuple, moments: Tuple
 ) -> None: ...
-def dense_learn(
-    X: NDArray[Any],
-    Y: Array,
-    weights: Array,
-    stream_arguments: tuple[Any, ...],
-    noise_arguments: tuple[Any, ...],
-    groups: int,
-) -> None: ...
+def dense_learn(X: NDArray[Any], Y: Array, weights: Array, state: Tuple, moments: Tuple) -> None: ...

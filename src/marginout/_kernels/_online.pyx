@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: initializedcheck=False, freethreading_compatible=True
-"""One pass over a stream, row by row: the steps of `solvers/online.py`, O(non-zeros) each.
+"""One pass over a stream, row by row: the steps of `_online/stream.py`, O(non-zeros) each.
 
 Every feature, and the offset as the last one, has a line of 2 + 5K numbers in `lines`:
 
@@ -11,27 +11,32 @@ Every feature, and the offset as the last one, has a line of 2 + 5K numbers in `
 where p = ridge + h is what h, the ridge and additive noise amount to. A row is first packed into
 (x, variance, line) of its non-zeros, so that dense rows and CSR rows take the very same steps.
 """
-from libc.math cimport erf, exp, sqrt, tanh
+from libc.math cimport sqrt
 from libc.stdlib cimport free, malloc
+
+include "_csr.pxi"
 
 cdef extern from "_simd.h":
     ctypedef void inlined_void
 
-include "_csr.pxi"
+ctypedef const double* doubles
 
-cdef enum:
-    # What `loss` may be, plus one for a normal score.
-    HINGE = 0
-    TUBE = 2
-    LOGISTIC = 4
+cdef extern from "losses.h" nogil:
+    int HINGE, TUBE, LOGISTIC, GAUSSIAN
+    double LOGISTIC_CURVATURE
+    ctypedef struct jet:  # of 2sφ, in m and v/2
+        double dm, dh, bend, mm, gamma
+    ctypedef struct loss:
+        double parameter, least
+        doubles nodes, shares
+        int size
+    loss make_loss(double parameter, doubles mixture, int size)
+    jet jet_of(int code, loss q, double s, double m, double v, double y)
 
-cdef double ROOT_HALF = 0.7071067811865476
-cdef double DENSITY = 0.3989422804014327  # of a standard normal variable, at 0
-#: The largest curvature of ½(E|ζ|)² for a normal ζ: see `losses`.
-cdef double NORMAL_CURVATURE = 1.4678957898220109
-#: Deviations, in units of the loss's scale: of every score, and one that majorisers are cut off at.
-cdef double FLOOR = 1e-3
-cdef double GRAIN = 0.1
+# In units of the loss's scale: a deviation that every score has, so that there is no kink, and the length that
+# majorisers are cut off at.
+cdef double ROUNDED_BY = 1e-3
+cdef double CUT_OFF_AT = 0.1
 
 cdef struct Slopes:
     double dm      # ∂φ/∂m
@@ -46,16 +51,17 @@ cdef struct Stream:
     double* spread     # (K,) the additive noise's variance of the scores
     double* scales     # (K,) the loss's unit of length
     double* reaches    # (K,) how far an example's full steps move its own score, lately, in this unit
-    const double* nodes  # the mixture of the logistic loss under a normal score: 4k² and weights
-    Py_ssize_t d, K, width, n_nodes
-    int loss
-    double parameter, ridge, decay, calm, memory, offset_memory, blend
-    bint fit_intercept
+    Py_ssize_t d, K, width
+    loss q
+    int code
+    bint tube, fit_intercept
+    double ridge, decay, calm, memory, offset_memory, blend
 
 cdef struct Noise:
     const double* factor   # E x̃ = factor·x
     const double* kappa    # Var x̃ = kappa·(factor·x)**power
-    const int32_t* groups  # of every feature, or NULL
+    const Py_ssize_t* groups  # of every feature, or NULL
+    Py_ssize_t n_groups
     bint uniform           # one factor and kappa for all
     int power
 
@@ -71,85 +77,48 @@ cdef struct Row:
     Slopes* slopes     # of each problem, times the weight
 
 
-cdef inline Slopes absolute(double z, double v, double scale, bint normal) noexcept nogil:
-    """E|ζ| of ζ with mean z and variance v: its bound √(z² + v), or its value for a normal ζ."""
-    cdef Slopes out
-    cdef double r, a, u
-    v += FLOOR * FLOOR * scale * scale
-    u = v + scale * scale
-    if normal:
-        r = sqrt(v)
-        a = DENSITY * exp(-0.5 * z * z / v)
-        out.dm = erf(ROOT_HALF * z / r)
-        out.dv = 2 * a / r
-        r = z * out.dm + 2 * r * a
-        out.gamma = NORMAL_CURVATURE / max(r, GRAIN * scale)
-        out.bend = 2 * DENSITY * exp(-0.5 * z * z / u) / sqrt(u)
-    else:
-        r = sqrt(z * z + v)
-        out.dm = z / r
-        out.dv = 1 / r
-        out.gamma = 1 / max(r, GRAIN * scale)
-        r = 1 / sqrt(z * z + u)
-        out.bend = u * r * r * r
-    return out
-
-
-cdef inline Slopes logistic(double m, double v, double y) noexcept nogil:
-    """log 2cosh(½ω) − ½y·m, ω = √(m² + v)."""
-    cdef Slopes out
-    cdef double omega = sqrt(m * m + v), t, slope
-    if omega < 0.03:
-        out.gamma, slope = 0.25 - omega * omega / 48, -1.0 / 24
-    else:
-        t = tanh(0.5 * omega)
-        out.gamma = 0.5 * t / omega
-        slope = (0.25 * (1 - t * t) - out.gamma) / (omega * omega)
-    out.dm = out.gamma * m - 0.5 * y
-    out.dv = out.gamma
-    out.bend = out.gamma + slope * m * m
-    return out
-
-
-cdef inline Slopes logistic_normal(
-    double m, double v, double y, const double* nodes, Py_ssize_t size,
+cdef inline inlined_void kinked(
+    const int code, loss q, double m, double v, double y, double scale, Slopes* out,
 ) noexcept nogil:
-    """The mixture of normal hinges over Kolmogorov's distribution: see `losses.LogisticGaussian`."""
-    cdef Slopes out
-    cdef Py_ssize_t i
-    cdef double z = -y * m, u, weight
-    out.dm, out.dv = 0.5, 0
-    for i in range(size):
-        u, weight = v + nodes[i], nodes[size + i]
-        out.dm += 0.5 * weight * erf(ROOT_HALF * z / sqrt(u))
-        out.dv += weight * DENSITY * exp(-0.5 * z * z / u) / sqrt(u)
-    out.dm *= -y
-    out.bend = out.dv  # the heat equation
-    out.gamma = 0.25
-    return out
+    """Slopes of a loss with kinks, which are rounded off."""
+    cdef jet near, far
+    v += ROUNDED_BY * ROUNDED_BY * scale * scale
+    q.least = CUT_OFF_AT * scale
+    near = jet_of(code, q, 0.5, m, v, y)
+    far = jet_of(code, q, 0.5, m, v + scale * scale, y)
+    out.dm, out.dv, out.gamma, out.bend = near.dm, near.dh, near.gamma, far.bend * far.mm
+
+
+cdef inline inlined_void logistic(loss q, double m, double v, double y, Slopes* out) noexcept nogil:
+    """Slopes of the logistic loss: of its bound, or of a mixture of normal hinge losses."""
+    cdef jet j
+    cdef int i
+    if q.size == 0:
+        j = jet_of(LOGISTIC, q, 0.5, m, v, y)
+        out.dm, out.dv, out.gamma, out.bend = j.dm, j.dh, j.gamma, j.bend * j.mm
+        return
+    out.dm = out.dv = 0
+    for i in range(q.size):
+        j = jet_of(HINGE + GAUSSIAN, q, 0.5 * q.shares[i], m, v + q.nodes[i], y)
+        out.dm += j.dm
+        out.dv += j.dh
+    out.bend, out.gamma = out.dv, LOGISTIC_CURVATURE  # by the heat equation; and a bound that costs nothing
 
 
 cdef inline Slopes expected(Stream* stream, double m, double v, double y, double scale) noexcept nogil:
-    """The slopes of a loss at a score of mean m and variance v."""
-    cdef Slopes out, other
-    cdef bint normal = stream.loss & 1
-    if stream.loss - normal == HINGE:
-        out = absolute(stream.parameter - y * m, v, scale, normal)
-        out.dm = -0.5 * y * (1 + out.dm)
-    elif stream.loss - normal == TUBE:
-        out = absolute(y - m - stream.parameter, v, scale, normal)
-        other = absolute(y - m + stream.parameter, v, scale, normal)
-        out.dm = -0.5 * (out.dm + other.dm)
-        out.dv += other.dv
-        out.gamma += other.gamma
-        out.bend += other.bend
-    elif normal:
-        return logistic_normal(m, v, y, stream.nodes, stream.n_nodes)
+    """Slopes of the loss at a score of mean m and variance v."""
+    cdef Slopes out
+    # The code must be known to the compiler.
+    if stream.code == HINGE:
+        kinked(HINGE, stream.q, m, v, y, scale, &out)
+    elif stream.code == HINGE + GAUSSIAN:
+        kinked(HINGE + GAUSSIAN, stream.q, m, v, y, scale, &out)
+    elif stream.code == TUBE:
+        kinked(TUBE, stream.q, m, v, y, scale, &out)
+    elif stream.code == TUBE + GAUSSIAN:
+        kinked(TUBE + GAUSSIAN, stream.q, m, v, y, scale, &out)
     else:
-        return logistic(m, v, y)
-    out.dv *= 0.5
-    out.gamma *= 0.5
-    out.bend *= 0.5
+        logistic(stream.q, m, v, y, &out)
     return out
 
 
@@ -160,7 +129,7 @@ cdef inline double kappa_at(Noise* noise, Py_ssize_t j) noexcept nogil:
 cdef inline inlined_void spread(Row* row, Noise* noise) noexcept nogil:
     """Means and variances of a row's noisy non-zeros, of the values in `x`."""
     cdef Py_ssize_t e
-    cdef double factor = noise.factor[0], kappa = noise.kappa[0]
+    cdef double x, factor = noise.factor[0], kappa = noise.kappa[0]
     if not noise.uniform:
         for e in range(row.size):
             row.x[e] *= noise.factor[row.j[e]]
@@ -237,10 +206,10 @@ cdef inline inlined_void judge(
         if stream.fit_intercept:
             row.m[c] += offset[6 + 5 * c]
             row.reach[c] += offset[5 + 5 * c]
-        if stream.loss - (stream.loss & 1) == TUBE:
+        if stream.tube:
             # A regression's unit of length is the recent size of its residuals.
             residual = sqrt((y[c] - row.m[c]) * (y[c] - row.m[c]) + row.variance[c])
-            stream.scales[c] += part * (max(residual, stream.parameter) - stream.scales[c])
+            stream.scales[c] += part * (max(residual, stream.q.parameter) - stream.scales[c])
         if residual > 0:
             out = expected(stream, row.m[c], row.variance[c], y[c], stream.scales[c])
             stream.reaches[c] += part * (s * row.reach[c] / stream.scales[c] - stream.reaches[c])
@@ -380,45 +349,49 @@ cdef void free_row(Row* row) noexcept nogil:
     free(row.slopes)
 
 
-cdef Stream make_stream(tuple arguments):
-    cdef double[:, ::1] lines = arguments[0], sums = arguments[1]
-    cdef const double[:, ::1] nodes = arguments[2]
+cdef Stream make_stream(tuple state):
+    cdef double[:, ::1] lines = state[0], sums = state[1]
+    kernel, ridge, fit_intercept, rates = state[2:]
+    cdef const double[:, ::1] mixture = kernel[3]
     cdef Stream stream
     stream.lines, stream.width, stream.d = &lines[0, 0], lines.shape[1], lines.shape[0] - 1
     stream.K = sums.shape[1]
-    stream.ridges, stream.spread = &sums[0, 0], &sums[1, 0]
-    stream.scales, stream.reaches = &sums[2, 0], &sums[3, 0]
-    stream.nodes, stream.n_nodes = &nodes[0, 0], nodes.shape[1]
-    stream.loss, stream.parameter, stream.ridge, stream.fit_intercept = arguments[3:7]
-    stream.decay, stream.calm, stream.memory, stream.offset_memory, stream.blend = arguments[7:12]
+    stream.ridges, stream.spread, stream.scales, stream.reaches = &sums[0, 0], &sums[1, 0], &sums[2, 0], &sums[3, 0]
+    stream.code, stream.q = kernel[0], make_loss(kernel[1], NULL, 0)
+    stream.tube = stream.code in (TUBE, TUBE + GAUSSIAN)
+    if mixture is not None:
+        stream.q = make_loss(kernel[1], &mixture[0, 0], mixture.shape[1])
+    stream.ridge, stream.fit_intercept = ridge, fit_intercept
+    stream.decay, stream.calm, stream.memory, stream.offset_memory, stream.blend = rates
     return stream
 
 
-cdef Noise make_noise(tuple arguments):
-    cdef const double[::1] factor = arguments[0], kappa = arguments[1]
-    cdef const int32_t[::1] groups = arguments[2]
+cdef Noise make_noise(moments):
+    cdef const double[::1] factor = moments[0], kappa = moments[1]
+    cdef const Py_ssize_t[::1] groups = moments[3]
     cdef Noise noise
-    noise.factor, noise.kappa = &factor[0], &kappa[0]
-    noise.groups = &groups[0] if groups.shape[0] else NULL
-    noise.uniform, noise.power = arguments[3], arguments[4]
+    noise.factor, noise.kappa, noise.power = &factor[0], &kappa[0], moments[2]
+    noise.uniform = factor.shape[0] == kappa.shape[0] == 1
+    noise.groups, noise.n_groups = NULL, 0
+    if groups is not None:
+        noise.groups, noise.n_groups = &groups[0], moments[3].max() + 1
     return noise
 
 
 def csr_learn(
     const value_t[::1] data, const index_t[::1] indices, const index_t[::1] indptr,
-    const double[:, ::1] Y, const double[::1] weights, tuple stream_arguments, tuple noise_arguments,
-    Py_ssize_t groups,
+    const double[:, ::1] Y, const double[::1] weights, tuple state, moments,
 ):
     """One step for every row of a CSR matrix, in order."""
-    cdef Stream stream = make_stream(stream_arguments)
-    cdef Noise noise = make_noise(noise_arguments)
+    cdef Stream stream = make_stream(state)
+    cdef Noise noise = make_noise(moments)
     cdef Row row
     cdef Py_ssize_t i, e, size, longest = 0, n = Y.shape[0]
     cdef bint enough
     with nogil:
         for i in range(n):
             longest = max(longest, <Py_ssize_t> (indptr[i + 1] - indptr[i]))
-        enough = make_row(&row, longest, groups, stream.K)
+        enough = make_row(&row, longest, noise.n_groups, stream.K)
         if enough:
             for i in range(n):
                 if weights[i] <= 0:
@@ -435,18 +408,16 @@ def csr_learn(
 
 
 def dense_learn(
-    const value_t[:, :] X,
-    const double[:, ::1] Y, const double[::1] weights, tuple stream_arguments, tuple noise_arguments,
-    Py_ssize_t groups,
+    const value_t[:, :] X, const double[:, ::1] Y, const double[::1] weights, tuple state, moments,
 ):
     """One step for every row of a dense array, in order."""
-    cdef Stream stream = make_stream(stream_arguments)
-    cdef Noise noise = make_noise(noise_arguments)
+    cdef Stream stream = make_stream(state)
+    cdef Noise noise = make_noise(moments)
     cdef Row row
     cdef Py_ssize_t i, j, size, n = Y.shape[0], d = X.shape[1]
     cdef bint enough
     with nogil:
-        enough = make_row(&row, d, groups, stream.K)
+        enough = make_row(&row, d, noise.n_groups, stream.K)
         if enough:
             for i in range(n):
                 if weights[i] <= 0:

@@ -17,8 +17,7 @@
 
 #if defined(__GNUC__)
 #define QUAD 4
-#define inlined_void __attribute__((always_inline)) void
-#define inlined_double __attribute__((always_inline)) double
+#define INLINED __attribute__((always_inline))
 typedef double quad __attribute__((vector_size(32), aligned(8), may_alias));
 /* The first `lanes` of four doubles, a number that the compiler knows; zero beyond. */
 #define load_quad(p, lanes)                                                                \
@@ -37,11 +36,11 @@ typedef double quad __attribute__((vector_size(32), aligned(8), may_alias));
   } while (0)
 #else
 #define QUAD 1
-#define inlined_void void
-#define inlined_double double
+#define INLINED
 typedef double quad;
 #define load_quad(p, lanes) (*(p))
 #define store_quad(p, lanes, q) (*(p) = (q))
 #endif
+#define inlined_void INLINED void
 
 #endif

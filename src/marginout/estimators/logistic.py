@@ -13,8 +13,8 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import LabelBinarizer
 
 from marginout._core.validation import check_option
+from marginout._models.online.partial_fit import OnlineClassifier
 from marginout.estimators._docstrings import documented
-from marginout.estimators._online import OnlineClassifier
 from marginout.losses import Loss, logistic
 
 Array = NDArray[np.float64]

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from sklearn.svm import LinearSVC, LinearSVR
 
 from marginout._core.validation import check_option, check_real
+from marginout._models.online.partial_fit import OnlineClassifier, OnlineRegressor
 from marginout.estimators._docstrings import documented
-from marginout.estimators._online import OnlineClassifier, OnlineRegressor
 from marginout.losses import EpsilonInsensitive, Hinge, Loss
 
 Array = NDArray[np.float64]

@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 
 from marginout._core.interfaces import Array
 from marginout._core.objective import Objective, dots
-from marginout._kernels import _lanes
-from marginout.losses import Hinge
+from marginout._kernels import _single_precision
 
 #: Problems that are solved at once.
-LANES = _lanes.LANES
+LANES = _single_precision.LANES
 #: The finest tolerance that is trusted to single precision.
 FINEST = 1e-4
 #: Magnitudes whose squares single precision can hold, summed.
@@ -47,9 +46,10 @@ class Sprint(NamedTuple):
 def suits(objective: Objective) -> bool:
     """Whether this solver knows the problems."""
     rows, traits = objective.rows, objective.traits
-    if rows is None or not _lanes.AVAILABLE or not objective.penalty.self_conjugate:
+    if rows is None or not _single_precision.AVAILABLE or not objective.penalty.self_conjugate:
         return False
-    if not (isinstance(objective.loss, Hinge) and objective.loss.bound):
+    kernel = objective.loss.kernel
+    if kernel is None or not kernel.computes("hinge", "bound"):
         return False
     if traits.noiseless or traits.far:  # its preconditioner does not centre
         return False
@@ -57,7 +57,7 @@ def suits(objective: Objective) -> bool:
     if packed is None:
         return False
     data, _, _, kappa = packed
-    sizes = [data.max(), -data.min(), kappa.max(), rows.weights.max() * objective.loss.margin]
+    sizes = [data.max(), -data.min(), kappa.max(), rows.weights.max() * kernel.parameter]
     return bool(max(sizes) < LARGEST)
 
 
@@ -68,9 +68,9 @@ def sprint(
 
     `stopped` is asked once a second whether to end early; what it raises ends the sprint too.
     """
-    rows, loss, K = objective.examples, objective.loss, objective.K
+    rows, kernel, K = objective.examples, objective.loss.kernel, objective.K
     packed = rows.design.uniform_rows()
-    assert isinstance(loss, Hinge)
+    assert kernel is not None  # `suits` has asked
     assert packed is not None
     *csr, each = packed
 
@@ -83,9 +83,9 @@ def sprint(
     kappa[:K] = each
     ends, offsets = lanes(W), np.zeros(LANES)
     offsets[:K] = b
-    value, left, iterations = _lanes.solve(
+    value, left, iterations = _single_precision.solve(
         *csr, lanes(rows.Y), lanes(rows.weights), kappa, ends, offsets,
-        loss.margin, objective.fit_intercept, max(tol, FINEST), min(max_iter, MOST), stopped,
+        kernel.parameter, objective.fit_intercept, max(tol, FINEST), min(max_iter, MOST), stopped,
     )  # fmt: skip
     sound = (np.isfinite(value) & np.isfinite(ends).all(axis=0))[:K]
     W = np.where(sound, ends[:, :K], W)

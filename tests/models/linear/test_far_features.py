@@ -136,7 +136,7 @@ def test_blocks_find_the_minimum_far_from_zero(noise):
         assert best * (1 - 1e-6) <= model.objective_ <= best * (1 + TOL)
 
 
-@pytest.mark.skipif(not single_precision._lanes.AVAILABLE, reason="this processor has no AVX2")
+@pytest.mark.skipif(not single_precision._single_precision.AVAILABLE, reason="this processor has no AVX2")
 def test_the_quick_way_of_searches_does_not_go_far_from_zero():
     """It does not centre, and its estimate of the suboptimality is not to be believed there."""
     for offset, near in (1.0, True), (100.0, False):

@@ -19,7 +19,7 @@ from marginout._core.validation import (
     check_solution,
 )
 from marginout._models.linear import DropoutClassifier, DropoutLinearModel, DropoutRegressor
-from marginout.solvers.online import Stream
+from marginout._models.online.stream import Stream
 
 Array = NDArray[np.float64]
 

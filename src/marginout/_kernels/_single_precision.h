@@ -13,6 +13,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "_simd.h"
+
 /* Compiled for AVX2 and FMA, and used where the processor has both; elsewhere ncg does the work. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__)
 #define LANES_KNOWN 1
@@ -69,16 +71,21 @@ lanes_inline lane lanes_load(const double *values) {
   return out;
 }
 
-/* 1 / sqrt(square) */
-lanes_inline lane lanes_rsqrt(lane square) {
+lanes_inline lane lanes_sqrt(lane square) {
   float in[LANES], out[LANES];
   memcpy(in, &square, sizeof in);
 #pragma GCC unroll 1
   for (int l = 0; l < LANES; l++) out[l] = sqrtf(in[l]);
   lane root;
   memcpy(&root, out, sizeof root);
-  return 1.0f / root;
+  return root;
 }
+
+#define REAL lane
+#define OF(name) lanes_##name
+#define ALL(x) ((lane){0} + (x))
+#define ABS(z) lanes_max(z, -(z))
+#include "_abs_bound.h"
 
 /* The same, typed. */
 typedef struct {
@@ -128,9 +135,9 @@ lanes_inline void lanes_slopes(lanes_state *q) {
   const float margin = (float)q->margin;
   for (int64_t i = 0; i < q->n; i++) {
     const lane y = q->y[i], z = margin - y * q->m[i], s = 0.5f * q->s[i];
-    const lane w = lanes_rsqrt(z * z + q->v[i]);
-    q->dm[i] = -y * s * (1.0f + z * w);
-    q->dv[i] = q->kappa * s * w;
+    const lanes_absolute x = lanes_abs_bound(z, q->v[i], lanes_sqrt(z * z + q->v[i]));
+    q->dm[i] = -y * s * x.rise;
+    q->dv[i] = q->kappa * s * x.dh;
   }
 }
 
@@ -152,7 +159,8 @@ lanes_inline void lanes_curvature(lanes_state *q, int is_float) {
   const float margin = (float)q->margin, sharpest = 10.0f / margin;
   memset(q->D, 0, q->d * sizeof(lane));
   for (int64_t i = 0; i < q->n; i++) {
-    const lane z = margin - q->y[i] * q->m[i], gamma = 0.5f * lanes_rsqrt(z * z + q->v[i]);
+    const lane z = margin - q->y[i] * q->m[i], v = q->v[i];
+    const lane gamma = 0.5f * lanes_abs_bound(z, v, lanes_sqrt(z * z + v)).gamma;
     const lane g = q->s[i] * lanes_choose(gamma < sharpest, gamma, sharpest + 0.0f * gamma) * (1.0f + q->kappa);
     for (int64_t at = q->indptr[i]; at < q->indptr[i + 1]; at++) {
       const float x = lanes_entry(q, is_float, at);
@@ -175,15 +183,16 @@ lanes_inline void lanes_expand(const lanes_state *q, const double *t8, const dou
       const lane a = q->a[i], c = q->c[i], e = q->e[i], y = q->y[i], te = t * e;
       const lane u = lanes_max(q->v[i] + t * (2 * c + te), least);
       const lane z = margin - y * (q->m[i] + t * a + delta);
-      const lane square = z * z + u, w = lanes_rsqrt(square), radius = square * w;
-      const lane s = 0.5f * q->s[i], g = s * w, h = g * w * w;
-      const lane r = 2 * (c + te), ya = y * a, slope = s * (1.0f + z * w);
-      part[0] += s * (z + radius);
+      const lane square = z * z + u;
+      const lanes_absolute x = lanes_abs_bound(z, u, lanes_sqrt(square));
+      const lane s = 0.5f * q->s[i], g = s * x.dh, h = g * x.bend;
+      const lane r = 2 * (c + te), ya = y * a, slope = s * x.rise;
+      part[0] += s * (z + square * x.dh);
       part[1] += 0.5f * g * r - slope * ya;
       part[2] -= slope * y;
-      part[3] += h * (u * ya * ya + z * ya * r - 0.25f * r * r) + g * e;
-      part[4] += h * y * (u * ya + 0.5f * z * r);
-      part[5] += h * u;
+      part[3] += h * (x.zz * ya * ya + x.zh * ya * r - 0.25f * x.hh * r * r) + g * e;
+      part[4] += h * y * (x.zz * ya + 0.5f * x.zh * r);
+      part[5] += h * x.zz;
       part[6] += g * (a * a + e);
       part[7] += g * a;
       part[8] += g;

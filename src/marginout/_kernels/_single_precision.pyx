@@ -1,11 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: initializedcheck=False, freethreading_compatible=True
-"""Eight hinge problems under dropout at once, in single precision: see `_lanes.h`."""
+"""Eight hinge problems under dropout at once, in single precision: see `_single_precision.h`."""
 from libc.stdint cimport int32_t, int64_t
 
 import numpy as np
 
-cdef extern from "_lanes.h":
+cdef extern from "_single_precision.h":
     ctypedef struct lanes_problem:
         int64_t n, d
         const void* data

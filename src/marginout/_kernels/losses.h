@@ -1,0 +1,130 @@
+/* Expected losses phi(m, v; y) of a score with mean m and variance v. Each formula stands here once, and all loops
+ * are made from it: `code` is a constant wherever jet_of is called, so each loss has a loop of its own.
+ *
+ *   HINGE      phi = (z + E|zeta|) / 2,                      z = margin - y m
+ *   TUBE       phi = (E|zeta_1| + E|zeta_2|) / 2 - epsilon,  z_1, z_2 = y - m -+ epsilon
+ *   LOGISTIC   phi = log 2cosh(omega / 2) - y m / 2,         omega = sqrt(m^2 + v)
+ *
+ * Of zeta with mean z and variance v, E|zeta| is its bound sqrt(z^2 + v). With + GAUSSIAN it is that of a normal
+ * zeta, and the logistic loss is a mixture of hinge losses (see _expansions.h). Nothing has a branch: loops vectorise. */
+#ifndef MARGINOUT_LOSSES_H
+#define MARGINOUT_LOSSES_H
+
+#include <math.h>
+#include <stddef.h>
+
+#include "_normal.h"
+#include "_simd.h"
+
+enum { HINGE = 0, GAUSSIAN = 1, TUBE = 2, LOGISTIC = 4 };
+
+/* Smallest radius sqrt(z^2 + v) or deviation sqrt(v) that is divided by: its cube is still a normal number. */
+#define TINY 1e-100
+/* Largest curvature of (E|zeta|)^2 / 2 for a normal zeta, over all directions of (mean, deviations): the largest
+ * eigenvalue of h h'' + h' h'^T over all r, h = E|r + N(0, 1)|, reached at |r| = 1.615. */
+#define GAUSSIAN_CURVATURE 1.4678957898220109
+/* Largest curvature of log(1 + exp(z)). */
+#define LOGISTIC_CURVATURE 0.25
+
+#define REAL double
+#define OF(name) name
+#define ALL(x) (x)
+#define ABS(z) fabs(z)
+#include "_abs_bound.h"
+#undef REAL
+#undef OF
+#undef ALL
+#undef ABS
+
+/* A loss, passed by value: so the compiler knows that no store changes it. */
+typedef struct {
+  double parameter;              /* margin or epsilon */
+  double least;                  /* gamma is at most one over this, times the curvature at 1 */
+  double tiny, edge, far;        /* TINY, NORMAL_EDGE, and what exp(-x) is cut off at; see _exp.h */
+  const double *nodes, *shares;  /* of a mixture: what is added to v, and weights */
+  int size;                      /* of the mixture */
+} loss;
+
+static const volatile double LEAST = TINY;
+
+static inline loss make_loss(double parameter, const double *mixture, int size) {
+  const double tiny = LEAST, edge = NORMAL_EDGE;
+  return (loss){parameter, tiny, tiny, edge, 0.5 * edge * edge, mixture, size ? mixture + size : mixture, size};
+}
+
+/* This way round, NaN stays NaN. */
+static inline INLINED double at_least(double x, double least) { return x < least ? least : x; }
+static inline INLINED double at_most(double x, double most) { return x > most ? most : x; }
+
+static inline INLINED absolute abs_of_any(loss q, double z, double v) {
+  const double root = at_least(sqrt(z * z + v), q.tiny);
+  absolute a = abs_bound(z, v, root);
+  a.gamma = 1.0 / at_least(root, q.least);
+  return a;
+}
+
+/* gamma: with h = E|zeta|, h <= (h^2 / h_0 + h_0) / 2 for every h_0. */
+static inline INLINED absolute abs_of_normal(loss q, double z, double v) {
+  const double s = at_least(sqrt(v), q.tiny), i = 1.0 / s, r = at_least(at_most(z * i, q.edge), -q.edge), ri = r * i;
+  double density, tail, below;
+  normal_parts(r, q.edge, &density, &tail, &below);
+  const double excess = s * density * tail, sign = copysign(1.0, r);
+  return (absolute){
+      excess, (1.0 + sign) - sign * below, sign * (1.0 - below), density * i, 1.0, 1.0, ri, i * i - ri * ri,
+      GAUSSIAN_CURVATURE / at_least(fabs(z) + excess, q.least)};
+}
+
+static inline INLINED absolute abs_of(const int code, loss q, double z, double v) {
+  return code & GAUSSIAN ? abs_of_normal(q, z, v) : abs_of_any(q, z, v);
+}
+
+/* 2 s phi(m, v; y): value, derivatives in m and h = v / 2, and the curvature gamma of a majoriser. So formulas have
+ * no constants, and halves are multiplied once, with the weight s. The second derivatives are bend times mm, mh and
+ * hh: bend takes the longest to compute, and loops multiply by it last. */
+typedef struct {
+  double value, dm, dh, bend, mm, mh, hh, gamma;
+} jet;
+
+static inline INLINED jet hinge(double s, double z, double y, absolute a) {
+  const double dh = s * a.dh;
+  return (jet){
+      s * (2.0 * at_least(z, 0.0) + a.excess), -(s * y) * a.rise, dh, dh * a.bend, a.zz, y * a.zh, -a.hh, s * a.gamma};
+}
+
+static inline INLINED jet tube(double s, double z, double epsilon, absolute a, absolute b) {
+  const double outside = at_least(fabs(z) - epsilon, 0.0), g = s * a.dh * a.bend, h = s * b.dh * b.bend;
+  return (jet){
+      s * (2.0 * outside + a.excess + b.excess), -s * (a.dz + b.dz), s * (a.dh + b.dh), 1.0, g * a.zz + h * b.zz,
+      g * a.zh + h * b.zh, -(g * a.hh + h * b.hh), s * (a.gamma + b.gamma)};
+}
+
+/* With f = 2 log 2cosh(omega / 2), gamma = f' / omega and slope = gamma' / omega = (f'' - gamma) / u. Both cancel near 0: there they are
+ * series in u, whose next terms are below 1e-15. log(1 + decay) = 2 atanh(x). */
+static inline INLINED jet logistic(loss q, double s, double m, double v, double y) {
+  const double uu = m * m + v, omega = sqrt(uu), decay = exp_of_negative(-at_most(omega, q.far));
+  const double share = 1.0 / (1.0 + decay), quotient = (1.0 - decay) * share / at_least(omega, 0.1);
+  const double u = at_most(uu, 0.01), near = omega < 0.1 ? 1.0 : 0.0, distant = 1.0 - near; /* no branch */
+  const double gamma =
+      near * (0.5 + u * (-1.0 / 24 + u * (1.0 / 240 + u * (-17.0 / 40320 + u * (31.0 / 725760 + u * (-691.0 / 159667200)))))) +
+      distant * quotient;
+  const double slope =
+      near * (-1.0 / 12 + u * (1.0 / 60 + u * (-17.0 / 6720 + u * (31.0 / 90720 + u * (-691.0 / 15966720))))) +
+      distant * (2.0 * decay * share * share - quotient) / at_least(uu, 0.01);
+  const double x = decay / (2.0 + decay), p = x * x, size = fabs(m);
+  double atanh = 1.0 / 25 + p * (1.0 / 27 + p * (1.0 / 29 + p * (1.0 / 31 + p * (1.0 / 33))));
+  atanh = 1.0 / 13 + p * (1.0 / 15 + p * (1.0 / 17 + p * (1.0 / 19 + p * (1.0 / 21 + p * (1.0 / 23 + p * atanh)))));
+  atanh = x + x * p * (1.0 / 3 + p * (1.0 / 5 + p * (1.0 / 7 + p * (1.0 / 9 + p * (1.0 / 11 + p * atanh)))));
+  return (jet){
+      s * (v / at_least(omega + size, q.tiny) + (size - y * m) + 4.0 * atanh), /* no part of it cancels */
+      s * (gamma * m - y), s * gamma, s, gamma + slope * m * m, slope * m, slope, s * gamma};
+}
+
+/* The jet of any loss but a mixture. */
+static inline INLINED jet jet_of(const int code, loss q, double s, double m, double v, double y) {
+  const double z = y - m, hinge_z = q.parameter - y * m;
+  if (code <= HINGE + GAUSSIAN) return hinge(s, hinge_z, y, abs_of(code, q, hinge_z, v));
+  if (code >= LOGISTIC) return logistic(q, s, m, v, y);
+  return tube(s, z, q.parameter, abs_of(code, q, z - q.parameter, v), abs_of(code, q, z + q.parameter, v));
+}
+
+#endif
