@@ -17,12 +17,6 @@ TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MOD
 KINDS = "losses.py", "_core/", "_models/", "_search/", "estimators/", "solvers/", "noise/"
 
 ASKS_FOR_A_KIND = {
-    # The compiled loops have a number for every loss that they know.
-    ("solvers/online.py", "Hinge"),
-    ("solvers/online.py", "EpsilonInsensitive"),
-    ("solvers/online.py", "Logistic"),
-    ("solvers/online.py", "LogisticGaussian"),
-    ("solvers/single_precision.py", "Hinge"),
     # The label of an axis: a rate is shorter than the noise that has it.
     ("plotting/_search.py", "Dropout"),
 }
@@ -34,10 +28,12 @@ SAYS_RIDGE = {
     "cli/compare.py",
     "estimators/mcf.py",
     # Streams: C's part of their recursion, and additive noise, which acts as a ridge.
-    "solvers/online.py",
+    "_models/online/stream.py",
     "_kernels/_online.pyx",
+    # The docstring of `partial_fit`, for users.
+    "_models/online/partial_fit.py",
     # What a sum leaves out.
-    "_kernels/_lanes.h",
+    "_kernels/_single_precision.h",
 }
 SAYS_PENALTY = {
     "_core/interfaces.py",
