@@ -242,8 +242,8 @@ def test_three_shards_have_the_optimum_of_one(loss, noise, offset, expectation, 
     p = Problem(loss, noise, offset, expectation=expectation)
     one, three = (p.solve(solver.solve, shards=count) for count in (1, 3))
     assert p.objective(shards=3).rows is None  # no shard holds all examples
-    assert one.converged.all()
-    assert three.converged.all()
+    for result in (one, three):  # lbfgs may stall before its estimate is small, where rounding hides descent
+        assert result.converged.all() or result.gap[0] <= 1e-12 * result.value[0]
     np.testing.assert_allclose(three.value, one.value, rtol=1e-8)
     far = np.sqrt(2 * one.gap[0]) + np.sqrt(2 * three.gap[0])  # ‖Δw‖ ≤ √(2·gap) for each
     assert np.linalg.norm(three.W - one.W) <= far
