@@ -65,7 +65,9 @@ def minimum(X, y, C: float, variance, fit_intercept: bool = True) -> float:
         root = np.sqrt(z * z + v + 1e-20)
         slope = -0.5 * C * y * (1 + z / root)
         G = w + (X - middle).T @ slope + dv.T @ (0.25 * C / root)
-        return 0.5 * w @ w + 0.5 * C * np.sum(z + root), np.append(G, slope.sum() * fit_intercept)
+        if not fit_intercept:  # c must have a minimum, too, or the Hessian is singular
+            return 0.5 * u @ u + 0.5 * C * np.sum(z + root), np.append(G, c)
+        return 0.5 * w @ w + 0.5 * C * np.sum(z + root), np.append(G, slope.sum())
 
     def hessian(u):
         step = 1e-6 * np.eye(len(u)) / np.append(np.maximum(1.0, np.abs(X.mean(axis=0))), 1.0)[:, None]
