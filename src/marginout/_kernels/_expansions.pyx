@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: initializedcheck=False, freethreading_compatible=True
-"""Losses of many scores, and their sums over the examples for a trial step: see `losses.h` and `_expansions.h`.
+"""Losses of many scores, and their sums over the examples for a trial step (`losses.h`, `_expansions.h`).
 
 On the plane (w + t·p, b + δ), with a = M p, c = V (w∘p) and e = V (p∘p), example n has mean m + t·a + δ and
 variance v + 2t·c + t²·e. All arrays are (n, K) in C order; weights are (n, 1) or (n, K); t and δ are (K,).
@@ -49,7 +49,8 @@ cdef plane plane_of(arrays):
     cdef plane p
     p.n, p.K, p.floor = m.shape[0], m.shape[1], arrays[7]
     if p.n:
-        p.m, p.v, p.a, p.c, p.e, p.t, p.delta = &m[0, 0], &v[0, 0], &a[0, 0], &c[0, 0], &e[0, 0], &t[0], &delta[0]
+        p.m, p.v, p.a, p.c, p.e = &m[0, 0], &v[0, 0], &a[0, 0], &c[0, 0], &e[0, 0]
+        p.t, p.delta = &t[0], &delta[0]
     return p
 
 
@@ -91,7 +92,8 @@ def jets(kernel, const double[::1] m, const double[::1] v, const double[::1] y, 
 
 
 def slopes(
-    kernel, const double[:, ::1] m, const double[:, ::1] v, const double[:, ::1] y, double[:, ::1] dm, double[:, ::1] dv
+    kernel, const double[:, ::1] m, const double[:, ::1] v, const double[:, ::1] y,
+    double[:, ::1] dm, double[:, ::1] dv,
 ):
     """dm, dv = ∂φ/∂m, ∂φ/∂v."""
     cdef loss q = loss_of(kernel)

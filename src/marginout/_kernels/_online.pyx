@@ -33,8 +33,8 @@ cdef extern from "losses.h" nogil:
     loss make_loss(double parameter, doubles mixture, int size)
     jet jet_of(int code, loss q, double s, double m, double v, double y)
 
-# In units of the loss's scale: a deviation that every score has, so that there is no kink, and the length that
-# majorisers are cut off at.
+# In units of the loss's scale: a deviation that every score has, so that there is no kink, and the length
+# that majorisers are cut off at.
 cdef double ROUNDED_BY = 1e-3
 cdef double CUT_OFF_AT = 0.1
 
@@ -129,7 +129,7 @@ cdef inline double kappa_at(Noise* noise, Py_ssize_t j) noexcept nogil:
 cdef inline inlined_void spread(Row* row, Noise* noise) noexcept nogil:
     """Means and variances of a row's noisy non-zeros, of the values in `x`."""
     cdef Py_ssize_t e
-    cdef double x, factor = noise.factor[0], kappa = noise.kappa[0]
+    cdef double factor = noise.factor[0], kappa = noise.kappa[0]
     if not noise.uniform:
         for e in range(row.size):
             row.x[e] *= noise.factor[row.j[e]]
@@ -356,7 +356,8 @@ cdef Stream make_stream(tuple state):
     cdef Stream stream
     stream.lines, stream.width, stream.d = &lines[0, 0], lines.shape[1], lines.shape[0] - 1
     stream.K = sums.shape[1]
-    stream.ridges, stream.spread, stream.scales, stream.reaches = &sums[0, 0], &sums[1, 0], &sums[2, 0], &sums[3, 0]
+    stream.ridges, stream.spread = &sums[0, 0], &sums[1, 0]
+    stream.scales, stream.reaches = &sums[2, 0], &sums[3, 0]
     stream.code, stream.q = kernel[0], make_loss(kernel[1], NULL, 0)
     stream.tube = stream.code in (TUBE, TUBE + GAUSSIAN)
     if mixture is not None:
