@@ -39,7 +39,10 @@ class Slope(NamedTuple):
 
 
 class Preconditioner(Protocol):
-    """A matrix A_k ≈ ∇²F for each output, quickly solved. `mean` is μ, (d, K), where w moves with b − w·μ."""
+    """A matrix A_k ≈ ∇²F for each output, quickly solved.
+
+    `mean` is μ, (d, K), if A is the matrix along (dw, −μ·dw): a step in w then moves the offset, too.
+    """
 
     mean: Array | None
 
@@ -148,9 +151,10 @@ class Loss(Protocol):
     chunk: int  # examples times outputs that are worked on at a time
 
     def add_expansion(self, plane: Any, y: Array, weights: Array, sums: Array) -> None:
-        """Add Σ s·φ, its derivatives t, δ, tt, tδ and its R rows of δδ to (5 + R, K) sums.
+        """Add Σ s·φ and its derivatives at a step (t, δ) of a `losses.Plane` to sums, (5 + R, K).
 
-        The entries of value, t and tt may be split among the outputs of a problem in any way.
+        The rows are value, t, δ, tt, tδ, and R rows δδ. The entries of value, t and tt may be split among the
+        outputs of a problem in any way.
         """
 
     def add_majorizer(self, plane: Any, y: Array, weights: Array, sums: Array) -> None:
