@@ -215,6 +215,7 @@ class Progress:
         columns = self._columns(which)
         self._W[:, columns], self._b[columns] = point.W, point.b
         self._value[which], self._gap[which] = point.value, gap
+        self._converged[which] |= gap <= self.tol * point.value  # whatever the estimate said
         for k, value in zip(which, point.value, strict=True):
             self._history[k][-1:] = [float(value)]
 
