@@ -109,7 +109,7 @@ def test_value_is_the_formula_at_high_precision(loss, y):
     with mp.workdps(400 if gaussian(loss) else 700):
         wanted = [float(exact(loss, mp.mpf(m), mp.mpf(v), mp.mpf(y))) for m, v in grid]
     got = jet(loss, *grid.T, y).value
-    # Below √TINY nothing is promised: a variance of 1e-300 may count as none.
+    # Below √LEAST_RADIUS nothing is promised: a variance of 1e-300 may count as none.
     np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-99 if epsilon_free(loss) else 1e-15)
     np.testing.assert_allclose(loss.value(*grid.T, np.full(len(grid), y)), got, rtol=1e-14)
 

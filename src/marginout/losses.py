@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 #: Smallest radius √(z²+v) or deviation √v that is divided by: its cube is still a normal number.
-TINY = _expansions.TINY
+LEAST_RADIUS = _expansions.LEAST_RADIUS
 
 #: Examples times problems that a cheap compiled loop takes at a time.
 CHEAP_CHUNK = 2**17

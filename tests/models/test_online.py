@@ -18,6 +18,7 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR
 from marginout._core.design import make_design
 from marginout._models.online.stream import Stream
+from marginout.losses import Quadratic
 from marginout.noise import (
     BitSwap,
     Deletion,
@@ -479,10 +480,19 @@ def test_a_fit_that_fails_keeps_the_stream():
 
 
 def test_a_stream_that_was_stored_before_goes_on():
-    """Streams of earlier versions do not say whether they have broken down."""
+    """Streams of earlier versions do not say whether they have broken down, and had another module."""
     X, y = np.eye(4), np.array([0, 1, 0, 1])
     model, same = (DropoutSVC().partial_fit(X, y, classes=[0, 1]) for _ in range(2))
     assert "broken" not in vars(model._stream)
-    assert_array_equal(
-        pickle.loads(pickle.dumps(model)).partial_fit(X, y).coef_, same.partial_fit(X, y).coef_
-    )
+    stored = pickle.dumps(model, protocol=0)
+    here, there = b"marginout._online.stream\nStream", b"marginout.solvers.online\nStream"
+    assert stored.count(here) == 1
+    for pickled in (stored, stored.replace(here, there)):
+        again = copy.deepcopy(same)
+        assert_array_equal(pickle.loads(pickled).partial_fit(X, y).coef_, again.partial_fit(X, y).coef_)
+
+
+def test_a_loss_that_the_kernel_does_not_know():
+    state = Stream(np.zeros((3, 1)), np.zeros(1), Dropout(0.5))
+    with pytest.raises(TypeError, match="Quadratic cannot be learnt online"):
+        state.learn(np.eye(3), Dropout(0.5), Quadratic(), np.ones((3, 1)), np.ones(3), 1.0, True)

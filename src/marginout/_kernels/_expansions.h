@@ -6,12 +6,12 @@
 
 #include "losses.h"
 
-/* What is asked of a loss, a constant too: how many parts. What is not asked for is not computed. */
+/* What a loop wants of a loss, by the number of parts: a constant too, and the compiler drops the rest. */
 enum { GAMMA = 1, SLOPES = 2, JET = 6 };
-/* SUMS: rows of the result. BLOCK: elements that have sums of their own. NARROW: the same, if they are few. */
-enum { SUMS = 6, BLOCK = 256, NARROW = 4 };
+/* Rows of sums; elements of a block, each of which has sums of its own; elements whose sums are in registers. */
+enum { SUMS = 6, BLOCK_SIZE = 256, NEIGHBOURS = 4 };
 
-/* f(code, ...) with a constant code. */
+/* f(code, ...), with a constant code in every case. */
 #define FOR_LOSS(code, f, ...)                                            \
   switch (code) {                                                         \
     case HINGE: f(HINGE, __VA_ARGS__); break;                             \
@@ -22,11 +22,11 @@ enum { SUMS = 6, BLOCK = 256, NARROW = 4 };
     case LOGISTIC + GAUSSIAN: f(LOGISTIC + GAUSSIAN, __VA_ARGS__); break; \
   }
 
-/* Rows of jets of at most BLOCK scores. */
-typedef double jets[7][BLOCK];
+/* Rows of jets of at most BLOCK_SIZE scores. */
+typedef double jets[7][BLOCK_SIZE];
 
-/* LOGISTIC + GAUSSIAN: the logistic distribution is a mixture of normal ones, so the loss is one of hinge losses with
- * margin 0 and variances v + node. */
+/* Jets of LOGISTIC + GAUSSIAN. The logistic distribution is a mixture of normal ones (see losses.Logistic), so the
+ * loss is a mixture of normal hinge losses with margin 0 and variances v + node. */
 static inline INLINED void mix(
     const int wanted, loss q, ptrdiff_t size, const double *m, const double *v, const double *y, jets rows) {
   q.parameter = 0.0;
@@ -49,7 +49,7 @@ static inline INLINED void mix(
 
 /* The jet of score i; mixtures are in rows. */
 static inline INLINED jet jet_at(
-    const int code, loss q, double s, double m, double v, double y, const jets rows, ptrdiff_t i) {
+    const int code, loss q, double s, double m, double v, double y, jets rows, ptrdiff_t i) {
   if (code != LOGISTIC + GAUSSIAN) return jet_of(code, q, s, m, v, y);
   return (jet){s * rows[0][i], s * rows[1][i], s * rows[2][i], s, rows[3][i], rows[4][i], rows[5][i], s * rows[6][i]};
 }
@@ -83,7 +83,7 @@ static cloned_void fill_block(
 
 static void fill(
     int code, int wanted, loss q, ptrdiff_t size, const double *m, const double *v, const double *y, double **out) {
-  const ptrdiff_t block = code == LOGISTIC + GAUSSIAN ? BLOCK : size;
+  const ptrdiff_t block = code == LOGISTIC + GAUSSIAN ? BLOCK_SIZE : size;
   for (ptrdiff_t i = 0; i < size; i += block) {
     fill_block(code, wanted, q, size - i < block ? size - i : block, m + i, v + i, y + i, out);
     for (int k = 0; k < wanted; k++) out[k] += block;
@@ -128,10 +128,10 @@ static inline INLINED terms on_plane(jet j, double a, double r, double e) {
     if (wanted == JET) sums[3][l] += x.dtt, sums[4][l] += x.dtb, sums[5][l] += x.dbb;                              \
   } while (0)
 
-/* Any loss, any number of problems: elements 0 ... size - 1 of a plane, at most BLOCK. */
+/* Any loss, any number of problems: elements 0 ... size - 1 of a plane, at most BLOCK_SIZE. */
 static inline INLINED void add_some(
-    const int code, const int wanted, loss q, plane p, ptrdiff_t size, double (*restrict sums)[BLOCK]) {
-  double moments[2][BLOCK];
+    const int code, const int wanted, loss q, plane p, ptrdiff_t size, double (*restrict sums)[BLOCK_SIZE]) {
+  double moments[2][BLOCK_SIZE];
   jets rows;
   if (code == LOGISTIC + GAUSSIAN) {
     for (ptrdiff_t i = 0; i < size; i++) moments[0][i] = mean_at(p, i, i), moments[1][i] = variance_at(p, i, i);
@@ -141,19 +141,19 @@ static inline INLINED void add_some(
   for (ptrdiff_t i = 0; i < size; i++) ADD(sums, i, i, p.weights[i]);
 }
 
-static cloned_void add_block(int code, int wanted, loss q, plane p, ptrdiff_t size, double (*sums)[BLOCK]) {
+static cloned_void add_block(int code, int wanted, loss q, plane p, ptrdiff_t size, double (*sums)[BLOCK_SIZE]) {
   if (wanted == JET) FOR_LOSS(code, add_some, JET, q, p, size, sums)
   else FOR_LOSS(code, add_some, GAMMA, q, p, size, sums)
 }
 
-/* The default loss is searched along so often that every store would show. The sums of NARROW neighbours, or of one,
- * stay in registers; the next ones are `stride` elements further on. */
+/* Line searches of the default loss run so often that every store counts. The sums of NEIGHBOURS elements, or of one,
+ * stay in registers; the next elements are `stride` further on. */
 static inline INLINED void add_columns(
     const int wanted, const int own, const int columns, loss q, plane p, ptrdiff_t count, ptrdiff_t stride,
-    double (*restrict sums)[BLOCK]) {
+    double (*restrict sums)[BLOCK_SIZE]) {
   const int code = HINGE;
-  const double(*const rows)[BLOCK] = NULL;
-  double few[SUMS][NARROW] = {{0}};
+  double(*const rows)[BLOCK_SIZE] = NULL;
+  double few[SUMS][NEIGHBOURS] = {{0}};
   for (ptrdiff_t i = 0; i < count; i++)
 #pragma GCC unroll 1
     for (ptrdiff_t l = 0; l < columns; l++) ADD(few, i * stride + l, l, p.weights[own ? i * stride + l : i]);
@@ -161,19 +161,16 @@ static inline INLINED void add_columns(
 }
 
 static cloned_void add_narrow(
-    int wanted, int columns, loss q, plane p, ptrdiff_t count, ptrdiff_t stride, double (*sums)[BLOCK]) {
-#define ADD_COLUMNS(own, columns)                                                            \
-  if (wanted == JET) add_columns(JET, own, columns, q, p, count, stride, sums);              \
-  else add_columns(GAMMA, own, columns, q, p, count, stride, sums)
-  if (p.own && columns == 1) {
-    ADD_COLUMNS(1, 1);
-  } else if (p.own) {
-    ADD_COLUMNS(1, NARROW);
-  } else if (columns == 1) {
-    ADD_COLUMNS(0, 1);
-  } else {
-    ADD_COLUMNS(0, NARROW);
-  }
+    int wanted, int columns, loss q, plane p, ptrdiff_t count, ptrdiff_t stride, double (*sums)[BLOCK_SIZE]) {
+#define ADD_COLUMNS(wanted, own)                                                        \
+  do {                                                                                  \
+    if (columns == 1) add_columns(wanted, own, 1, q, p, count, stride, sums);           \
+    else add_columns(wanted, own, NEIGHBOURS, q, p, count, stride, sums);               \
+  } while (0)
+  if (wanted == JET && p.own) ADD_COLUMNS(JET, 1);
+  else if (wanted == JET) ADD_COLUMNS(JET, 0);
+  else if (p.own) ADD_COLUMNS(GAMMA, 1);
+  else ADD_COLUMNS(GAMMA, 0);
 #undef ADD_COLUMNS
 }
 #undef ADD
@@ -183,32 +180,42 @@ static inline plane part_of(plane p, ptrdiff_t i, const double *weights, const d
   return (plane){p.n, p.K, weights, p.y + i, p.m + i, p.v + i, p.a + i, p.c + i, p.e + i, t, delta, p.floor, p.own};
 }
 
-/* Adds the sums over the examples to out: (SUMS, K), or (3, K) of the majoriser. A block is a few whole rows of the
- * arrays, or some columns of one row. */
+/* Sums of the columns k ... k + columns - 1 of the arrays; `rows` rows of them are a block. */
+static void add_strip(
+    int code, int wanted, int narrow, loss q, plane p, ptrdiff_t k, ptrdiff_t columns, ptrdiff_t rows,
+    double (*sums)[BLOCK_SIZE]) {
+  double t[BLOCK_SIZE], delta[BLOCK_SIZE], weights[BLOCK_SIZE];
+  const ptrdiff_t whole = narrow ? p.n - p.n % rows : 0;
+  for (ptrdiff_t i = 0; i < rows; i++)
+    for (ptrdiff_t l = 0; l < columns; l++) t[i * columns + l] = p.t[k + l], delta[i * columns + l] = p.delta[k + l];
+  for (int j = 0; j < SUMS; j++) memset(sums[j], 0, rows * columns * sizeof(double));
+  if (whole) {
+    const plane part = part_of(p, k, p.weights + (p.own ? k : 0), t, delta);
+    add_narrow(wanted, (int)(rows * columns), q, part, whole / rows, rows * p.K, sums);
+  }
+  for (ptrdiff_t row = whole; row < p.n; row += rows) {
+    const ptrdiff_t some = p.n - row < rows ? p.n - row : rows, first = row * p.K + k;
+    for (ptrdiff_t i = 0; !p.own && i < some; i++)
+      for (ptrdiff_t l = 0; l < columns; l++) weights[i * columns + l] = p.weights[row + i];
+    const plane part = part_of(p, first, p.own ? p.weights + first : weights, t, delta);
+    add_block(code, wanted, q, part, some * columns, sums);
+  }
+}
+
+/* Adds the sums over the examples to out: (SUMS, K), or (3, K) of the majoriser. A block is a few rows of the arrays,
+ * or some columns of one row. Few elements take less time than the sums of a large block. Of narrow strips, columns
+ * that are left over take the longest: there must be few. */
 static void add_plane(int code, int wanted, loss q, plane p, double *out) {
-  double t[BLOCK], delta[BLOCK], weights[BLOCK], sums[SUMS][BLOCK];
+  double sums[SUMS][BLOCK_SIZE];
   const ptrdiff_t n = p.n, K = p.K, results = wanted == JET ? SUMS : 3;
-  /* Columns that are left over are slow; few elements cost less than the sums of a large block. */
-  const int narrow = code == HINGE && (K % NARROW * 12 < K || (p.own && NARROW % K == 0));
-  const int small = K < BLOCK / 4 && n * K < 16 * BLOCK;
-  const ptrdiff_t most = narrow ? NARROW : small ? BLOCK / 4 : BLOCK, fit = most / K < NARROW ? most / K : most / K / NARROW * NARROW;
+  const int narrow = code == HINGE && (K % NEIGHBOURS * 12 < K || (p.own && NEIGHBOURS % K == 0));
+  const int small = K < BLOCK_SIZE / 4 && n * K < 16 * BLOCK_SIZE;
+  const ptrdiff_t most = narrow ? NEIGHBOURS : small ? BLOCK_SIZE / 4 : BLOCK_SIZE;
+  const ptrdiff_t fit = most / K < NEIGHBOURS ? most / K : most / K / NEIGHBOURS * NEIGHBOURS;
   for (ptrdiff_t k = 0, columns; k < K; k += columns) {
-    columns = K - k >= most ? most : narrow && K > NARROW ? 1 : K - k;
-    const ptrdiff_t rows = columns < K ? 1 : narrow || n > fit ? fit : n, whole = narrow ? n - n % rows : 0;
-    for (ptrdiff_t i = 0; i < rows; i++)
-      for (ptrdiff_t l = 0; l < columns; l++) t[i * columns + l] = p.t[k + l], delta[i * columns + l] = p.delta[k + l];
-    for (ptrdiff_t j = 0; j < results; j++) memset(sums[j], 0, rows * columns * sizeof(double));
-    if (whole) {
-      const plane part = part_of(p, k, p.weights + (p.own ? k : 0), t, delta);
-      add_narrow(wanted, (int)(rows * columns), q, part, whole / rows, rows * K, sums);
-    }
-    for (ptrdiff_t row = whole; row < n; row += rows) {
-      const ptrdiff_t some = n - row < rows ? n - row : rows, first = row * K + k;
-      for (ptrdiff_t i = 0; !p.own && i < some; i++)
-        for (ptrdiff_t l = 0; l < columns; l++) weights[i * columns + l] = p.weights[row + i];
-      add_block(
-          code, wanted, q, part_of(p, first, p.own ? p.weights + first : weights, t, delta), some * columns, sums);
-    }
+    columns = K - k >= most ? most : narrow && K > NEIGHBOURS ? 1 : K - k;
+    const ptrdiff_t rows = columns < K ? 1 : narrow || n > fit ? fit : n;
+    add_strip(code, wanted, narrow, q, p, k, columns, rows, sums);
     for (ptrdiff_t j = 0; j < results; j++) {
       for (ptrdiff_t left = rows; left > 1; left -= left / 2) /* the last half of the rows onto the first */
         for (ptrdiff_t l = 0; l < left / 2 * columns; l++) sums[j][l] += sums[j][(left - left / 2) * columns + l];

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-TINY: float
+LEAST_RADIUS: float
 GAUSSIAN_CURVATURE: float
 CODES: dict[tuple[str, str], int]
 

@@ -13,7 +13,7 @@ ctypedef const double* doubles
 
 cdef extern from "_expansions.h" nogil:
     int HINGE, TUBE, LOGISTIC, GAUSSIAN, GAMMA, SLOPES, JET, SUMS
-    const double C_TINY "TINY", C_GAUSSIAN_CURVATURE "GAUSSIAN_CURVATURE"
+    const double C_LEAST_RADIUS "LEAST_RADIUS", C_GAUSSIAN_CURVATURE "GAUSSIAN_CURVATURE"
     ctypedef struct loss:
         pass
     ctypedef struct plane:
@@ -27,7 +27,7 @@ cdef extern from "_expansions.h" nogil:
     void fill(int code, int wanted, loss q, Py_ssize_t size, doubles m, doubles v, doubles y, double** out)
     void add_plane(int code, int wanted, loss q, plane p, double* out)
 
-TINY, GAUSSIAN_CURVATURE = C_TINY, C_GAUSSIAN_CURVATURE
+LEAST_RADIUS, GAUSSIAN_CURVATURE = C_LEAST_RADIUS, C_GAUSSIAN_CURVATURE
 #: The code of every formula.
 CODES = {
     (name, expectation): family + normal
@@ -47,10 +47,9 @@ cdef plane plane_of(arrays):
     cdef const double[:, ::1] m = arrays[0], v = arrays[1], a = arrays[2], c = arrays[3], e = arrays[4]
     cdef const double[::1] t = arrays[5], delta = arrays[6]
     cdef plane p
-    p.n, p.K, p.floor = m.shape[0], m.shape[1], arrays[7]
-    if p.n:
-        p.m, p.v, p.a, p.c, p.e = &m[0, 0], &v[0, 0], &a[0, 0], &c[0, 0], &e[0, 0]
-        p.t, p.delta = &t[0], &delta[0]
+    p.n, p.K, p.weights, p.y, p.own, p.floor = m.shape[0], m.shape[1], NULL, NULL, False, arrays[7]
+    p.m, p.v, p.a, p.c, p.e = &m[0, 0], &v[0, 0], &a[0, 0], &c[0, 0], &e[0, 0]
+    p.t, p.delta = &t[0], &delta[0]
     return p
 
 

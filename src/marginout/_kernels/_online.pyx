@@ -55,7 +55,7 @@ cdef struct Stream:
     loss q
     int code
     bint tube, fit_intercept
-    double ridge, decay, calm, memory, offset_memory, blend
+    double ridge, decay, calm, fading, offset_fading, blend
 
 cdef struct Noise:
     const double* factor   # E x̃ = factor·x
@@ -188,9 +188,9 @@ cdef inline inlined_void measure(
             row.variance[c] += kappa_at(noise, row.j[e]) * row.x[e] * line[6 + 5 * c] * sums[c]
 
 
-cdef inline double recent(double memory, double n, double s) noexcept nogil:
-    """The last example's part in an average in which the n-th counts n**memory."""
-    return (memory + 1) * s / (n + memory * s)
+cdef inline double recent(double fading, double n, double s) noexcept nogil:
+    """The last example's part in an average in which the n-th counts n**fading."""
+    return (fading + 1) * s / (n + fading * s)
 
 
 cdef inline inlined_void judge(
@@ -199,7 +199,7 @@ cdef inline inlined_void judge(
     """The losses' slopes; a step that goes along with the row's own curvature never overshoots."""
     cdef Py_ssize_t c
     cdef double* offset = stream.lines + stream.d * stream.width
-    cdef double residual = 1, part = recent(stream.offset_memory, offset[0] + s, s)
+    cdef double residual = 1, part = recent(stream.offset_fading, offset[0] + s, s)
     cdef double own = 1 - stream.blend  # what the outlook moves by when the weight makes a step
     cdef Slopes out
     for c in range(K):
@@ -232,7 +232,7 @@ cdef inline inlined_void step(
     """Every feature of the row: its curvature, its weight, its average."""
     cdef Py_ssize_t e, c, size = row.size if row.slopes[0].gamma > 0 else 0
     # Copies, which the compiler knows that no store below can change.
-    cdef double growth = 1 - stream.decay, memory = stream.memory, base = stream.ridge, blend = stream.blend
+    cdef double growth = 1 - stream.decay, fading = stream.fading, base = stream.ridge, blend = stream.blend
     cdef double x, v, w, g, p, n, f, both, each, ridge, share, part, shrink, kappa
     cdef double* line
     cdef double* cell
@@ -241,10 +241,10 @@ cdef inline inlined_void step(
     for e in range(size):
         line, x, v = stream.lines + row.j[e] * stream.width, row.x[e], row.v[e]
         n = line[0] + s
-        both = 1 / (n * (n + memory * s))  # one division for two: they are what takes time
-        each = both * (n + memory * s)
+        both = 1 / (n * (n + fading * s))  # one division for two: they are what takes time
+        each = both * (n + fading * s)
         share = s * each
-        part = (memory + 1) * s * both * n
+        part = (fading + 1) * s * both * n
         f = line[1] * (1 + growth * share) if line[1] > 0 else 1
         line[0], line[1] = n, f
         for c in range(K):
@@ -288,7 +288,7 @@ cdef inline inlined_void step_offset(Stream* stream, Row* row, double s, const P
     cdef double part
     line[0] += s
     line[1] = line[1] * (1 + (1 - stream.decay) * s / line[0]) if line[1] > 0 else 1
-    part = recent(stream.offset_memory, line[0], s)
+    part = recent(stream.offset_fading, line[0], s)
     for c in range(K):
         stream.ridges[c] += row.slopes[c].dv
         cell = line + 2 + 5 * c
@@ -363,7 +363,7 @@ cdef Stream make_stream(tuple state):
     if mixture is not None:
         stream.q = make_loss(kernel[1], &mixture[0, 0], mixture.shape[1])
     stream.ridge, stream.fit_intercept = ridge, fit_intercept
-    stream.decay, stream.calm, stream.memory, stream.offset_memory, stream.blend = rates
+    stream.decay, stream.calm, stream.fading, stream.offset_fading, stream.blend = rates
     return stream
 
 

@@ -1,12 +1,11 @@
 /* Nonlinear conjugate gradients for eight hinge problems at once, in single precision.
  *
- * What solvers/ncg.py does, written out for the case that a search over C and noise runs
- * hundreds of times: rows of CSR, dropout at one rate per problem, the bound on the hinge
- * loss, and a tolerance that single precision can serve. The eight problems are the lanes of
- * one vector, so a row of X is read once for all, and nothing returns to Python in between.
- * Sums over examples or features are flushed to double precision every FLUSH terms. */
-#ifndef MARGINOUT_LANES_H
-#define MARGINOUT_LANES_H
+ * What solvers/ncg.py does, for the case that a search over C and noise runs hundreds of times: rows of CSR, dropout
+ * at one rate per problem, the bound on the hinge loss, and a tolerance that single precision can reach. The eight
+ * problems are the lanes of one vector: a row of X is read once for all, and no iteration returns to Python. Sums
+ * over examples or features are added to doubles after every FLUSH terms. */
+#ifndef MARGINOUT_SINGLE_PRECISION_H
+#define MARGINOUT_SINGLE_PRECISION_H
 
 #include <math.h>
 #include <stdint.h>
@@ -25,12 +24,14 @@
 #define LANES 8
 #define FLUSH 64
 #define TERMS 9
-#define TRIALS 40
-#define RENEW 6
-#define REFRESH 12
-#define SLOPE 0.25
-#define LONGEST 10.0
-#define SAFETY 4.0
+/* The smallest deviation of a score, over the margin: single precision sees no smaller one beside it. */
+#define DEVIATION 1e-6f
+
+/* The thresholds of solvers/lanes.py, where they are explained. */
+typedef struct {
+  int trials, renewal, drift;
+  double decline, longest, safety, grain;
+} lanes_rules;
 
 /* Buffers of the caller: n and d rows of lanes. */
 typedef struct {
@@ -45,6 +46,7 @@ typedef struct {
   int32_t done[LANES], iterations[LANES];
   double margin, tol;
   int fit_intercept, max_iter;
+  lanes_rules rules;
   int (*stops)(void *); /* asked now and then whether to stop */
   void *watch;          /* its argument */
 } lanes_problem;
@@ -87,21 +89,22 @@ lanes_inline lane lanes_sqrt(lane square) {
 #define ABS(z) lanes_max(z, -(z))
 #include "_abs_bound.h"
 
-/* The same, typed. */
+/* The same, with types. */
 typedef struct {
   int64_t n, d;
   const void *data;
   const int32_t *indices, *indptr;
-  lane *y, *s, *m, *v, *a, *c, *e, *dm, *dv, *W, *P, *G, *G_before, *D, kappa;
+  lane *y, *s, *m, *v, *a, *c, *e, *dm, *dv, *W, *P, *G, *G_before, *D, kappa, floor;
   double *b, *value, *left, margin, tol;
   int32_t *done, *iterations;
   int fit_intercept, max_iter;
+  lanes_rules rules;
   int (*stops)(void *);
   void *watch;
   time_t asked;
 } lanes_state;
 
-/* Whether somebody wants to stop: asked at most once a second, for the answer is Python's. */
+/* Whether to stop: asked at most once a second, as the answer is Python's. */
 static int lanes_stops(lanes_state *q) {
   const time_t now = time(0);
   if (now == q->asked) return 0;
@@ -154,14 +157,15 @@ lanes_inline void lanes_gradient(lanes_state *q, int is_float) {
   }
 }
 
-/* D = 1 + (1 + kappa) X2'gamma, the majoriser's diagonal, cut off at the loss's grain. */
+/* D = 1 + (1 + kappa) X2'gamma, the majoriser's diagonal, with gamma at most one over the loss's grain. */
 lanes_inline void lanes_curvature(lanes_state *q, int is_float) {
-  const float margin = (float)q->margin, sharpest = 10.0f / margin;
+  const float margin = (float)q->margin;
+  const lane sharpest = ALL((float)(1.0 / q->rules.grain));
   memset(q->D, 0, q->d * sizeof(lane));
   for (int64_t i = 0; i < q->n; i++) {
     const lane z = margin - q->y[i] * q->m[i], v = q->v[i];
     const lane gamma = 0.5f * lanes_abs_bound(z, v, lanes_sqrt(z * z + v)).gamma;
-    const lane g = q->s[i] * lanes_choose(gamma < sharpest, gamma, sharpest + 0.0f * gamma) * (1.0f + q->kappa);
+    const lane g = q->s[i] * lanes_choose(gamma < sharpest, gamma, sharpest) * (1.0f + q->kappa);
     for (int64_t at = q->indptr[i]; at < q->indptr[i + 1]; at++) {
       const float x = lanes_entry(q, is_float, at);
       q->D[q->indices[at]] += x * x * g;
@@ -173,15 +177,15 @@ lanes_inline void lanes_curvature(lanes_state *q, int is_float) {
 /* F without the ridge, its slopes and Hessian in (t, delta), and the majoriser's Hessian. */
 lanes_inline void lanes_expand(const lanes_state *q, const double *t8, const double *delta8,
                                double sums[TERMS][LANES]) {
-  const float margin = (float)q->margin, floor = 1e-12f * margin * margin;
-  const lane t = lanes_load(t8), delta = lanes_load(delta8), least = floor + 0.0f * t;
+  const float margin = (float)q->margin;
+  const lane t = lanes_load(t8), delta = lanes_load(delta8), floor = q->floor;
   memset(sums, 0, TERMS * LANES * sizeof(double));
   for (int64_t first = 0; first < q->n; first += FLUSH) {
     const int64_t end = first + FLUSH < q->n ? first + FLUSH : q->n;
     lane part[TERMS] = {{0}};
     for (int64_t i = first; i < end; i++) {
       const lane a = q->a[i], c = q->c[i], e = q->e[i], y = q->y[i], te = t * e;
-      const lane u = lanes_max(q->v[i] + t * (2 * c + te), least);
+      const lane u = lanes_max(q->v[i] + t * (2 * c + te), floor);
       const lane z = margin - y * (q->m[i] + t * a + delta);
       const lane square = z * z + u;
       const lanes_absolute x = lanes_abs_bound(z, u, lanes_sqrt(square));
@@ -220,7 +224,7 @@ lanes_inline void lanes_plane(const lanes_state *q, const double *t, const doubl
 }
 
 static void lanes_step(const lanes_state *q, const lanes_slope *f, double lean, double *t, double *d) {
-  const double longest = LONGEST * q->margin;
+  const double longest = q->rules.longest;
   double tt = f->dtt + lean * f->mtt, tb = f->dtb + lean * f->mtb, bb = f->dbb + lean * f->mbb;
   tt = tt > 0 ? tt : 1.0;
   *d = 0.0;
@@ -233,10 +237,10 @@ static void lanes_step(const lanes_state *q, const lanes_slope *f, double lean, 
 
 static double lanes_offset_left(const lanes_state *q, const lanes_slope *f) {
   if (!q->fit_intercept) return 0.0;
-  return 0.5 * fabs(f->db) * fmin(fabs(f->db) / fmax(f->dbb, 1e-30), LONGEST * q->margin);
+  return 0.5 * fabs(f->db) * fmin(fabs(f->db) / fmax(f->dbb, 1e-30), q->rules.longest);
 }
 
-/* The best (t, delta) of every lane that is not done; what F is there, and what the offset keeps. */
+/* The best (t, delta) of every lane that is not done, F there, and how much a better offset would lower it. */
 lanes_inline void lanes_search(lanes_state *q, const double squares[3][LANES], double *t, double *delta,
                                double *offset_left) {
   lanes_slope base[LANES], trial[LANES];
@@ -246,11 +250,11 @@ lanes_inline void lanes_search(lanes_state *q, const double squares[3][LANES], d
   lanes_plane(q, t, delta, squares, base);
   EACH {
     good[l] = q->done[l];
-    steepest[l] = SLOPE * fabs(base[l].dt);
+    steepest[l] = q->rules.decline * fabs(base[l].dt);
     lanes_step(q, &base[l], 0.0, &step_t[l], &step_d[l]);
     offset_left[l] = lanes_offset_left(q, &base[l]);
   }
-  for (int count = 0; count < TRIALS; count++) {
+  for (int count = 0; count < q->rules.trials; count++) {
     EACH {
       try_t[l] = good[l] ? t[l] : t[l] + step_t[l];
       try_d[l] = good[l] ? delta[l] : delta[l] + step_d[l];
@@ -296,25 +300,23 @@ lanes_inline void lanes_search(lanes_state *q, const double squares[3][LANES], d
     }                                                                                         \
   } while (0)
 
-/* Means and variances from X: on the way they are only updated. */
+/* Means and variances from X; steps only update them. */
 lanes_inline void lanes_moments(lanes_state *q, int is_float) {
-  const float floor = 1e-12f * (float)(q->margin * q->margin);
-  const lane offset = lanes_load(q->b), least = floor + 0.0f * offset;
+  const lane offset = lanes_load(q->b);
   lanes_line(q, q->W, q->W, is_float);
   for (int64_t i = 0; i < q->n; i++) {
     q->m[i] = q->a[i] + offset;
-    q->v[i] = lanes_max(q->e[i], least);
+    q->v[i] = lanes_max(q->e[i], q->floor);
   }
 }
 
 lanes_inline void lanes_solve_typed(lanes_state *q, int is_float) {
-  const float floor = 1e-12f * (float)(q->margin * q->margin);
   double gs_before[LANES] = {0}, offset_left[LANES], t[LANES], delta[LANES];
   lanes_moments(q, is_float);
   lanes_slopes(q);
   for (int iteration = 0; iteration <= q->max_iter; iteration++) {
     lanes_gradient(q, is_float);
-    if (iteration % RENEW == 0) lanes_curvature(q, is_float);
+    if (iteration % q->rules.renewal == 0) lanes_curvature(q, is_float);
     double sums[2][LANES], squares[4][LANES], slopes[3][LANES];
     lane beta;
     mask forward, going;
@@ -326,7 +328,7 @@ lanes_inline void lanes_solve_typed(lanes_state *q, int is_float) {
     int all = 1;
     EACH {
       if (iteration && !q->done[l]) {
-        q->left[l] = 0.5 * SAFETY * sums[0][l] + offset_left[l];
+        q->left[l] = 0.5 * q->rules.safety * sums[0][l] + offset_left[l];
         q->iterations[l] = iteration;
         q->done[l] = q->left[l] <= q->tol * q->value[l] || !(sums[0][l] < INFINITY);
       }
@@ -354,14 +356,14 @@ lanes_inline void lanes_solve_typed(lanes_state *q, int is_float) {
     });
     lanes_line(q, q->W, q->P, is_float);
     lanes_search(q, squares, t, delta, offset_left);
-    const lane step = lanes_load(t), shift = lanes_load(delta), least = floor + 0.0f * step;
+    const lane step = lanes_load(t), shift = lanes_load(delta);
     EACH q->b[l] += delta[l];
     for (int64_t i = 0; i < q->n; i++) {
       q->m[i] += step * q->a[i] + shift;
-      q->v[i] = lanes_max(q->v[i] + step * (2 * q->c[i] + step * q->e[i]), least);
+      q->v[i] = lanes_max(q->v[i] + step * (2 * q->c[i] + step * q->e[i]), q->floor);
     }
     for (int64_t j = 0; j < q->d; j++) q->W[j] += step * q->P[j];
-    if ((iteration + 1) % REFRESH == 0) lanes_moments(q, is_float);
+    if ((iteration + 1) % q->rules.drift == 0) lanes_moments(q, is_float);
     lanes_slopes(q);
   }
 }
@@ -374,9 +376,10 @@ static void lanes_solve(lanes_problem *p) {
       .W = c[0], .P = c[1], .G = c[2], .G_before = c[3], .D = c[4],
       .b = p->b, .value = p->value, .left = p->left, .margin = p->margin, .tol = p->tol,
       .done = p->done, .iterations = p->iterations,
-      .fit_intercept = p->fit_intercept, .max_iter = p->max_iter,
+      .fit_intercept = p->fit_intercept, .max_iter = p->max_iter, .rules = p->rules,
       .stops = p->stops, .watch = p->watch, .asked = time(0)};
   memcpy(&q.kappa, p->kappa, sizeof q.kappa);
+  q.floor = ALL(DEVIATION * DEVIATION * (float)(p->margin * p->margin));
   if (p->is_float) lanes_solve_typed(&q, 1);
   else lanes_solve_typed(&q, 0);
 }

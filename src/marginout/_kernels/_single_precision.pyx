@@ -6,6 +6,9 @@ from libc.stdint cimport int32_t, int64_t
 import numpy as np
 
 cdef extern from "_single_precision.h":
+    ctypedef struct lanes_rules:
+        int trials, renewal, drift
+        double decline, longest, safety, grain
     ctypedef struct lanes_problem:
         int64_t n, d
         const void* data
@@ -22,6 +25,7 @@ cdef extern from "_single_precision.h":
         int32_t iterations[8]
         double margin, tol
         int fit_intercept, max_iter
+        lanes_rules rules
         int (*stops)(void*) noexcept nogil
         void* watch
     void lanes_solve(lanes_problem* q) noexcept nogil
@@ -50,9 +54,9 @@ def solve(
     const value_t[::1] data, const int32_t[::1] indices, const int32_t[::1] indptr,
     const float[:, ::1] y, const float[:, ::1] s, const float[::1] kappa,
     float[:, ::1] W, double[::1] b, double margin, bint fit_intercept, double tol, int max_iter,
-    object stopped,
+    rules, stopped,
 ):
-    """Minimise from (W, b), which end as the solution; F, what is left of it, and iterations, of 8 problems.
+    """Minimise 8 problems from (W, b), which become the solution; return F, what is left of it, and iterations.
 
     y and s = C·weights are (n, 8), W is (d, 8); lanes without weight are idle. The loop ends when
     stopped(), asked once a second, is true.
@@ -71,6 +75,8 @@ def solve(
     for l in range(4):
         q.columns[l + 1] = &columns[l, 0, 0]
     q.margin, q.tol, q.fit_intercept, q.max_iter = margin, tol, fit_intercept, max_iter
+    q.rules.trials, q.rules.renewal, q.rules.drift, q.rules.decline = rules[:4]
+    q.rules.longest, q.rules.safety, q.rules.grain = rules[4:]
     q.stops, q.watch = ask, <void*> watch
     for l in range(8):
         q.kappa[l] = kappa[l]

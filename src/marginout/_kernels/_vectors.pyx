@@ -7,30 +7,30 @@ cdef extern from "_simd.h":
 
 cdef enum:
     # Sums are taken over so many elements side by side, which vectorises.
-    WIDTH = 4
+    SIDE_BY_SIDE = 4
 
 
 cdef cloned_void add_dots(
     Py_ssize_t n, Py_ssize_t K, const double* A, const double* B, double* out
 ) noexcept nogil:
-    cdef Py_ssize_t i, k, size = n * K, whole = size - size % WIDTH
+    cdef Py_ssize_t i, k, size = n * K, whole = size - size % SIDE_BY_SIDE
     cdef int l
-    cdef double sums[WIDTH]
-    if WIDTH % K:
+    cdef double sums[SIDE_BY_SIDE]
+    if SIDE_BY_SIDE % K:
         for i in range(n):
             for k in range(K):
                 out[k] += A[i * K + k] * B[i * K + k]
         return
-    for l in range(WIDTH):
+    for l in range(SIDE_BY_SIDE):
         sums[l] = 0
     i = 0
     while i < whole:
-        for l in range(WIDTH):
+        for l in range(SIDE_BY_SIDE):
             sums[l] += A[i + l] * B[i + l]
-        i += WIDTH
+        i += SIDE_BY_SIDE
     for i in range(whole, size):
-        sums[i % WIDTH] += A[i] * B[i]
-    for l in range(WIDTH):
+        sums[i % SIDE_BY_SIDE] += A[i] * B[i]
+    for l in range(SIDE_BY_SIDE):
         out[l % K] += sums[l]
 
 

@@ -19,7 +19,7 @@
 enum { HINGE = 0, GAUSSIAN = 1, TUBE = 2, LOGISTIC = 4 };
 
 /* Smallest radius sqrt(z^2 + v) or deviation sqrt(v) that is divided by: its cube is still a normal number. */
-#define TINY 1e-100
+#define LEAST_RADIUS 1e-100
 /* Largest curvature of (E|zeta|)^2 / 2 for a normal zeta, over all directions of (mean, deviations): the largest
  * eigenvalue of h h'' + h' h'^T over all r, h = E|r + N(0, 1)|, reached at |r| = 1.615. */
 #define GAUSSIAN_CURVATURE 1.4678957898220109
@@ -40,12 +40,12 @@ enum { HINGE = 0, GAUSSIAN = 1, TUBE = 2, LOGISTIC = 4 };
 typedef struct {
   double parameter;              /* margin or epsilon */
   double least;                  /* gamma is at most one over this, times the curvature at 1 */
-  double tiny, edge, far;        /* TINY, NORMAL_EDGE, and what exp(-x) is cut off at; see _exp.h */
+  double tiny, edge, far;        /* LEAST_RADIUS, NORMAL_EDGE, and what exp(-x) is cut off at; see _exp.h */
   const double *nodes, *shares;  /* of a mixture: what is added to v, and weights */
   int size;                      /* of the mixture */
 } loss;
 
-static const volatile double LEAST = TINY;
+static const volatile double LEAST = LEAST_RADIUS;
 
 static inline loss make_loss(double parameter, const double *mixture, int size) {
   const double tiny = LEAST, edge = NORMAL_EDGE;

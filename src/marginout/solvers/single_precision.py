@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from marginout._core.interfaces import Array
 from marginout._core.objective import Objective, dots
 from marginout._kernels import _single_precision
+from marginout.solvers._linesearch import LONGEST, TRIALS
 
 #: Problems that are solved at once.
 LANES = _single_precision.LANES
@@ -26,6 +27,13 @@ FINEST = 1e-4
 LARGEST = 1e12
 #: Iterations after which a problem is given up.
 MOST = 200
+#: Iterations after which the curvature, and the scores, are computed anew. Steps only update the scores, and
+#: in single precision errors grow fast.
+RENEWAL, DRIFT = 6, 12
+#: A line search ends at this fraction of the slope that it started with: finer ones do not pay.
+DECLINE = 0.25
+#: Factor by which ½∇F·D⁻¹∇F may underestimate what is left of F; it judges a sprint without a certificate.
+CAREFUL = 4.0
 
 
 class Sprint(NamedTuple):
@@ -81,11 +89,13 @@ def sprint(
 
     kappa = np.zeros(LANES, dtype=np.float32)
     kappa[:K] = each
+    loss = objective.loss
+    rules = TRIALS, RENEWAL, DRIFT, DECLINE, LONGEST * loss.scale, CAREFUL, loss.grain
     ends, offsets = lanes(W), np.zeros(LANES)
     offsets[:K] = b
     value, left, iterations = _single_precision.solve(
         *csr, lanes(rows.Y), lanes(rows.weights), kappa, ends, offsets,
-        kernel.parameter, objective.fit_intercept, max(tol, FINEST), min(max_iter, MOST), stopped,
+        kernel.parameter, objective.fit_intercept, max(tol, FINEST), min(max_iter, MOST), rules, stopped,
     )  # fmt: skip
     sound = (np.isfinite(value) & np.isfinite(ends).all(axis=0))[:K]
     W = np.where(sound, ends[:, :K], W)

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
-from marginout.losses import TINY, _kolmogorov_rule
+from marginout.losses import LEAST_RADIUS, _kolmogorov_rule
 
 Array = NDArray[np.float64]
 
@@ -162,8 +162,8 @@ class Relu(Activation):
         return np.maximum(A, 0.0), (A > 0).astype(np.float64), np.zeros_like(A)
 
     def _normal(self, A: Array, S: Array) -> _Normal:
-        i = 1 / np.maximum(np.sqrt(S), TINY)
-        r = np.clip(A * i, -50.0, 50.0)  # the density is exactly zero long before
+        i = 1 / np.maximum(np.sqrt(S), LEAST_RADIUS)
+        r = np.clip(A * i, -50.0, 50.0)  # the density vanishes, exactly, long before
         f1 = ndtr(r)
         f2 = np.exp(-0.5 * r * r) * (i / np.sqrt(2 * np.pi))
         f0 = np.maximum(A * f1 + S * f2, 0.0)

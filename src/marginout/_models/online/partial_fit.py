@@ -1,4 +1,4 @@
-"""`partial_fit` of the linear models: validate a part of a stream, learn it, show what is known now."""
+"""`partial_fit` of the linear models: validate a part of a stream, learn it, set the attributes."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Array = NDArray[np.float64]
 
 
 class Online(DropoutLinearModel):
-    """What classifiers and regressors share: a stream, and the weights that it amounts to."""
+    """What classifiers and regressors share: the stream, and the weights that follow from it."""
 
     _stream: Stream | None = None
     _fits_blocks = True
 
     def __copy__(self) -> Self:
-        """A copy of which `partial_fit`, that writes to weights in place, does not change the original."""
+        """Copy the stream and coef_ too: `partial_fit` writes to them in place."""
         other = type(self).__new__(type(self))
         other.__dict__.update(vars(self))
         if self._stream is not None:
@@ -45,19 +45,8 @@ class Online(DropoutLinearModel):
         but for the check that it is finite. Weights of features that X does not hold are not touched, and
         coef_ is not copied: for a million features and ten classes that would take longer than the rest.
         """
-        used = weights[weights > 0]
-        if len(used) and not 1 / LARGEST <= used.min() <= used.max() <= LARGEST:
-            raise ValueError(
-                f"sample_weight, times class_weight, reaches from {used.min():g} to {used.max():g}: in a "
-                f"stream, weights must be 0, or from {1 / LARGEST:g} to {LARGEST:g}. Change C instead."
-            )
-        noise = self._noise()
-        C = check_real("C", self.C, above=0)
-        if C < 1 / LARGEST:
-            raise ValueError(
-                f"C={self.C!r} must be at least {1 / LARGEST:g} in a stream, which divides by it: raise C."
-            )
-        fit_intercept = check_flag("fit_intercept", self.fit_intercept)
+        C = self._checked_C(weights)
+        noise, fit_intercept = self._noise(), check_flag("fit_intercept", self.fit_intercept)
         d, K = X.shape[1], Y.shape[1]
         shift = self._shift(noise, d, fit_intercept)
         X = check_features(self._without_missing(X, noise), noise)
@@ -80,26 +69,41 @@ class Online(DropoutLinearModel):
         if self._stream is not stream:
             self.__dict__.update(targets.attributes(W, b), n_iter_=1)
             for name in "objective_", "optimality_gap_", "objective_history_":
-                self.__dict__.pop(name, None)  # of a fit before
+                self.__dict__.pop(name, None)  # of an earlier fit
             self._stream = stream
         self._fitted_noise = noise
         coef = np.atleast_2d(self.coef_)
         coef[:, features] = new.T
         self.intercept_ = offset - coef @ shift if fit_intercept else np.zeros(K)
 
+    def _checked_C(self, weights: Array) -> float:
+        """C; it and the weights must be such that their squares, and quotients, are finite."""
+        used = weights[weights > 0]
+        if len(used) and not 1 / LARGEST <= used.min() <= used.max() <= LARGEST:
+            raise ValueError(
+                f"sample_weight, times class_weight, reaches from {used.min():g} to {used.max():g}: in a "
+                f"stream, weights must be 0, or from {1 / LARGEST:g} to {LARGEST:g}. Change C instead."
+            )
+        C = check_real("C", self.C, above=0)
+        if C < 1 / LARGEST:
+            raise ValueError(
+                f"C={self.C!r} must be at least {1 / LARGEST:g} in a stream, which divides by it: raise C."
+            )
+        return C
+
 
 class OnlineClassifier(Online, DropoutClassifier):
     """`partial_fit` for classifiers."""
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from the next examples of a stream, each looked at once.
+        """Learn from the next examples of a stream, each of which is read once.
 
-        After any number of calls, what is approached is the objective that `fit` minimises on all
-        examples so far: their expected loss with the noise integrated out, and the ridge. There is
-        no learning rate, and how the stream is cut into calls does not matter. Rows should come in random
-        order, or in that of time; not sorted by class. After `fit`, a stream starts from the fitted
-        weights; the data of the fit are not remembered and count no more. `coef_` is updated in place:
-        what must stay as it is needs a copy, `model.coef_.copy()` or `copy.copy(model)`.
+        After any number of calls, the objective that is approached is that of `fit` on all examples so far:
+        their expected loss with the noise integrated out, and the ridge. There is no learning rate, and how
+        the stream is cut into calls does not matter. Rows should come in random order, or in that of time,
+        and not sorted by class. After `fit`, a stream starts from the fitted weights; the data of the fit
+        are not remembered and count no more. `coef_` is updated in place: copy what must not change, by
+        `model.coef_.copy()` or `copy.copy(model)`.
 
         Parameters
         ----------
@@ -162,18 +166,36 @@ class OnlineClassifier(Online, DropoutClassifier):
         return class_weights(self.class_weight, classes)
 
 
+def _positions(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
+    """The position of every label among the sorted classes."""
+    positions = np.searchsorted(classes, y).clip(max=len(classes) - 1)
+    strangers = np.unique(y[classes[positions] != y])
+    if len(strangers):
+        raise ValueError(
+            f"y holds {strangers.tolist()[:5]}, which are not among classes={classes.tolist()}: "
+            "the first call must name all classes of the stream."
+        )
+    return positions
+
+
+def _one_against_the_rest(labels: NDArray[np.intp], n_classes: int) -> Array:
+    """±1 for every class, (n, n_classes); of two classes for the second alone, (n, 1)."""
+    columns = np.arange(n_classes) if n_classes > 2 else np.array([1])
+    return np.where(labels[:, None] == columns, 1.0, -1.0)
+
+
 class OnlineRegressor(Online, DropoutRegressor):
     """`partial_fit` for regressors."""
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from the next examples of a stream, each looked at once.
+        """Learn from the next examples of a stream, each of which is read once.
 
-        After any number of calls, what is approached is the objective that `fit` minimises on all
-        examples so far: their expected loss with the noise integrated out, and the ridge. There is
-        no learning rate, and how the stream is cut into calls does not matter. Rows should come in random
-        order, or in that of time; not sorted by target. After `fit`, a stream starts from the fitted
-        weights; the data of the fit are not remembered and count no more. `coef_` is updated in place:
-        what must stay as it is needs a copy, `model.coef_.copy()` or `copy.copy(model)`.
+        After any number of calls, the objective that is approached is that of `fit` on all examples so far:
+        their expected loss with the noise integrated out, and the ridge. There is no learning rate, and how
+        the stream is cut into calls does not matter. Rows should come in random order, or in that of time,
+        and not sorted by target. After `fit`, a stream starts from the fitted weights; the data of the fit
+        are not remembered and count no more. `coef_` is updated in place: copy what must not change, by
+        `model.coef_.copy()` or `copy.copy(model)`.
 
         Parameters
         ----------

@@ -45,15 +45,15 @@ Array = NDArray[np.float64]
 DECAY = 0.65
 #: Factor: steps are divided by 1 + CALM·min(u, 1), where full steps move an example's own score by u scales.
 CALM = 5.0
-#: Exponent: averages weigh the n-th example by n**MEMORY; half of the weight is on the last 0.3 of a stream.
-MEMORY = 1.0
+#: Exponent: averages weigh the n-th example by n**FADING; half of the weight is on the last 0.3 of a stream.
+FADING = 1.0
 #: The same for the offset, which every example moves: its early values may fade faster.
-OFFSET_MEMORY = 20.0
+OFFSET_FADING = 20.0
 #: Share of the average in the point at which losses are taken.
 BLEND = 0.7
 #: The same two for a regression. Its unit of length is the size of its residuals; where these vanish, w would
 #: swing around an average that lags behind. So its averages fade faster, and losses are taken at w.
-TUBE_MEMORY, TUBE_BLEND = 4.0, 0.0
+TUBE_FADING, TUBE_BLEND = 4.0, 0.0
 
 
 class Stream:
@@ -115,8 +115,8 @@ class Stream:
             self.sums[2] = kernel.unit
         if noise != self.noise:
             self._take(noise)
-        memory, blend = (MEMORY, BLEND) if kernel.unit else (TUBE_MEMORY, TUBE_BLEND)
-        state = self.lines, self.sums, kernel, 1.0 / C, offset, (DECAY, CALM, memory, OFFSET_MEMORY, blend)
+        fading, blend = (FADING, BLEND) if kernel.unit else (TUBE_FADING, TUBE_BLEND)
+        state = self.lines, self.sums, kernel, 1.0 / C, offset, (DECAY, CALM, fading, OFFSET_FADING, blend)
         rest = np.ascontiguousarray(Y), weights, state, self.moments
         shown, self.shown = self.shown, None  # Ctrl-C comes after the kernel: the next call then shows all
         if sp.issparse(X):
