@@ -485,7 +485,7 @@ def test_a_stream_that_was_stored_before_goes_on():
     model, same = (DropoutSVC().partial_fit(X, y, classes=[0, 1]) for _ in range(2))
     assert "broken" not in vars(model._stream)
     stored = pickle.dumps(model, protocol=0)
-    here, there = b"marginout._online.stream\nStream", b"marginout.solvers.online\nStream"
+    here, there = b"marginout._models.online.stream\nStream", b"marginout.solvers.online\nStream"
     assert stored.count(here) == 1
     for pickled in (stored, stored.replace(here, there)):
         again = copy.deepcopy(same)

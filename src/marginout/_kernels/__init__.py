@@ -1,1 +1,1 @@
-"""The compiled passes over X. Nothing here knows about noise, losses or solvers."""
+"""Compiled loops: passes over X, sums over examples, sweeps of solvers. The losses stand in `losses.h`, once."""

@@ -16,23 +16,6 @@ include "_csr.pxi"
 include "_shuffle.pxi"
 
 
-cdef inline double coordinate(
-    double g, double q, double epsilon, double low, double high, double beta, double* violation,
-) noexcept nogil:
-    """The best β_i given the gradient g of the smooth part; and how far it was from optimal."""
-    cdef double new = beta - g / q
-    cdef double threshold = epsilon / q
-    if new > threshold:
-        new -= threshold
-    elif new < -threshold:
-        new += threshold
-    else:
-        new = 0
-    new = low if new < low else (high if new > high else new)
-    violation[0] = fabs(new - beta) * q
-    return new
-
-
 cdef inline bint idle(
     double g, double epsilon, double low, double high, double beta, double limit,
 ) noexcept nogil:
@@ -50,6 +33,37 @@ cdef inline bint idle(
     return False
 
 
+cdef struct Sweep:
+    double* beta
+    double* offset         # Σβ, and the centre
+    int64_t* order
+    double epsilon, rho, limit, worst
+    Py_ssize_t at, active  # the next place in order[:active]
+
+
+cdef inline double moved(Sweep* q, double g, double norm, double low, double high) noexcept nogil:
+    """By how much β_i changes for the example in turn, with g the gradient of the smooth part; go on to the next."""
+    cdef Py_ssize_t i = q.order[q.at]
+    cdef double beta = q.beta[i], curvature = norm + q.rho, threshold = q.epsilon / curvature, new
+    if idle(g, q.epsilon, low, high, beta, q.limit):
+        q.active -= 1
+        q.order[q.at], q.order[q.active] = q.order[q.active], i
+        return 0
+    new = beta - g / curvature
+    if new > threshold:
+        new -= threshold
+    elif new < -threshold:
+        new += threshold
+    else:
+        new = 0
+    new = low if new < low else (high if new > high else new)
+    q.worst = max(q.worst, fabs(new - beta) * curvature)
+    q.at += 1
+    q.beta[i] = new
+    q.offset[0] += new - beta
+    return new - beta
+
+
 def csr_sweep(
     const value_t[::1] data, const index_t[::1] indices, const index_t[::1] indptr,
     const double[::1] norms, const double[::1] target, double epsilon,
@@ -62,30 +76,21 @@ def csr_sweep(
     Changes beta, w = Σβx and offset = (Σβ, centre); moves idle examples to the end of
     order[:active]. Returns how many are left, and the largest violation seen.
     """
-    cdef Py_ssize_t s = 0, i, e
-    cdef double g, new, step, violation = 0, worst = 0
+    cdef Sweep q = [&beta[0], &offset[0], &order[0], epsilon, rho, limit, 0, 0, active]
+    cdef Py_ssize_t i, e
+    cdef double g, step
     with nogil:
-        shuffle(&order[0], active, &seed[0])
-        while s < active:
-            i = order[s]
+        shuffle(q.order, active, &seed[0])
+        while q.at < q.active:
+            i = q.order[q.at]
             g = offset[1] + rho * offset[0] - target[i]
             for e in range(indptr[i], indptr[i + 1]):
                 g += data[e] * w[indices[e]]
-            if idle(g, epsilon, low[i], high[i], beta[i], limit):
-                active -= 1
-                order[s] = order[active]
-                order[active] = i
-                continue
-            new = coordinate(g, norms[i] + rho, epsilon, low[i], high[i], beta[i], &violation)
-            worst = violation if violation > worst else worst
-            step = new - beta[i]
+            step = moved(&q, g, norms[i], low[i], high[i])
             if step != 0:
-                beta[i] = new
-                offset[0] += step
                 for e in range(indptr[i], indptr[i + 1]):
                     w[indices[e]] += step * data[e]
-            s += 1
-    return active, worst
+    return q.active, q.worst
 
 
 def dense_sweep(
@@ -96,27 +101,18 @@ def dense_sweep(
     Py_ssize_t active, double limit, uint64_t[::1] seed,
 ):
     """The same for dense X in any memory order."""
-    cdef Py_ssize_t s = 0, i, e, d = X.shape[1]
-    cdef double g, new, step, violation = 0, worst = 0
+    cdef Sweep q = [&beta[0], &offset[0], &order[0], epsilon, rho, limit, 0, 0, active]
+    cdef Py_ssize_t i, e, d = X.shape[1]
+    cdef double g, step
     with nogil:
-        shuffle(&order[0], active, &seed[0])
-        while s < active:
-            i = order[s]
+        shuffle(q.order, active, &seed[0])
+        while q.at < q.active:
+            i = q.order[q.at]
             g = offset[1] + rho * offset[0] - target[i]
             for e in range(d):
                 g += X[i, e] * w[e]
-            if idle(g, epsilon, low[i], high[i], beta[i], limit):
-                active -= 1
-                order[s] = order[active]
-                order[active] = i
-                continue
-            new = coordinate(g, norms[i] + rho, epsilon, low[i], high[i], beta[i], &violation)
-            worst = violation if violation > worst else worst
-            step = new - beta[i]
+            step = moved(&q, g, norms[i], low[i], high[i])
             if step != 0:
-                beta[i] = new
-                offset[0] += step
                 for e in range(d):
                     w[e] += step * X[i, e]
-            s += 1
-    return active, worst
+    return q.active, q.worst

@@ -19,13 +19,13 @@ enum { SUMS = 6, BLOCK_SIZE = 256, NEIGHBOURS = 4 };
     case TUBE: f(TUBE, __VA_ARGS__); break;                               \
     case TUBE + GAUSSIAN: f(TUBE + GAUSSIAN, __VA_ARGS__); break;         \
     case LOGISTIC: f(LOGISTIC, __VA_ARGS__); break;                       \
-    case LOGISTIC + GAUSSIAN: f(LOGISTIC + GAUSSIAN, __VA_ARGS__); break; \
+    case MIXTURE: f(MIXTURE, __VA_ARGS__); break;                         \
   }
 
 /* Rows of jets of at most BLOCK_SIZE scores. */
 typedef double jets[7][BLOCK_SIZE];
 
-/* Jets of LOGISTIC + GAUSSIAN. The logistic distribution is a mixture of normal ones (see losses.Logistic), so the
+/* Jets of MIXTURE. The logistic distribution is a mixture of normal ones (see losses.Logistic), so the
  * loss is a mixture of normal hinge losses with margin 0 and variances v + node. */
 static inline INLINED void mix(
     const int wanted, loss q, ptrdiff_t size, const double *m, const double *v, const double *y, jets rows) {
@@ -50,7 +50,7 @@ static inline INLINED void mix(
 /* The jet of score i; mixtures are in rows. */
 static inline INLINED jet jet_at(
     const int code, loss q, double s, double m, double v, double y, jets rows, ptrdiff_t i) {
-  if (code != LOGISTIC + GAUSSIAN) return jet_of(code, q, s, m, v, y);
+  if (code != MIXTURE) return jet_of(code, q, s, m, v, y);
   return (jet){s * rows[0][i], s * rows[1][i], s * rows[2][i], s, rows[3][i], rows[4][i], rows[5][i], s * rows[6][i]};
 }
 
@@ -60,7 +60,7 @@ static inline INLINED void fill_some(
     double *const *out) {
   const int dm = wanted == JET, dv = dm + 1;
   jets rows;
-  if (code == LOGISTIC + GAUSSIAN) mix(wanted, q, size, m, v, y, rows);
+  if (code == MIXTURE) mix(wanted, q, size, m, v, y, rows);
 #pragma GCC ivdep
   for (ptrdiff_t i = 0; i < size; i++) {
     const jet j = jet_at(code, q, 1.0, m[i], v[i], y[i], rows, i);
@@ -83,7 +83,7 @@ static cloned_void fill_block(
 
 static void fill(
     int code, int wanted, loss q, ptrdiff_t size, const double *m, const double *v, const double *y, double **out) {
-  const ptrdiff_t block = code == LOGISTIC + GAUSSIAN ? BLOCK_SIZE : size;
+  const ptrdiff_t block = code == MIXTURE ? BLOCK_SIZE : size;
   for (ptrdiff_t i = 0; i < size; i += block) {
     fill_block(code, wanted, q, size - i < block ? size - i : block, m + i, v + i, y + i, out);
     for (int k = 0; k < wanted; k++) out[k] += block;
@@ -99,7 +99,9 @@ typedef struct {
   int own;
 } plane;
 
-static inline INLINED double mean_at(plane p, ptrdiff_t i, ptrdiff_t l) { return p.m[i] + p.delta[l] + p.t[l] * p.a[i]; }
+static inline INLINED double mean_at(plane p, ptrdiff_t i, ptrdiff_t l) {
+  return p.m[i] + p.delta[l] + p.t[l] * p.a[i];
+}
 
 static inline INLINED double variance_at(plane p, ptrdiff_t i, ptrdiff_t l) {
   return at_least(p.v[i] + p.t[l] * (p.c[i] + (p.c[i] + p.t[l] * p.e[i])), p.floor);
@@ -133,7 +135,7 @@ static inline INLINED void add_some(
     const int code, const int wanted, loss q, plane p, ptrdiff_t size, double (*restrict sums)[BLOCK_SIZE]) {
   double moments[2][BLOCK_SIZE];
   jets rows;
-  if (code == LOGISTIC + GAUSSIAN) {
+  if (code == MIXTURE) {
     for (ptrdiff_t i = 0; i < size; i++) moments[0][i] = mean_at(p, i, i), moments[1][i] = variance_at(p, i, i);
     mix(wanted, q, size, moments[0], moments[1], p.y, rows);
   }
@@ -147,7 +149,7 @@ static cloned_void add_block(int code, int wanted, loss q, plane p, ptrdiff_t si
 }
 
 /* Line searches of the default loss run so often that every store counts. The sums of NEIGHBOURS elements, or of one,
- * stay in registers; the next elements are `stride` further on. */
+ * stay in registers to the end, when they overwrite `sums`; the next elements are `stride` further on. */
 static inline INLINED void add_columns(
     const int wanted, const int own, const int columns, loss q, plane p, ptrdiff_t count, ptrdiff_t stride,
     double (*restrict sums)[BLOCK_SIZE]) {
@@ -188,10 +190,11 @@ static void add_strip(
   const ptrdiff_t whole = narrow ? p.n - p.n % rows : 0;
   for (ptrdiff_t i = 0; i < rows; i++)
     for (ptrdiff_t l = 0; l < columns; l++) t[i * columns + l] = p.t[k + l], delta[i * columns + l] = p.delta[k + l];
-  for (int j = 0; j < SUMS; j++) memset(sums[j], 0, rows * columns * sizeof(double));
   if (whole) {
     const plane part = part_of(p, k, p.weights + (p.own ? k : 0), t, delta);
     add_narrow(wanted, (int)(rows * columns), q, part, whole / rows, rows * p.K, sums);
+  } else {
+    for (int j = 0; j < SUMS; j++) memset(sums[j], 0, rows * columns * sizeof(double));
   }
   for (ptrdiff_t row = whole; row < p.n; row += rows) {
     const ptrdiff_t some = p.n - row < rows ? p.n - row : rows, first = row * p.K + k;
@@ -209,8 +212,8 @@ static void add_plane(int code, int wanted, loss q, plane p, double *out) {
   double sums[SUMS][BLOCK_SIZE];
   const ptrdiff_t n = p.n, K = p.K, results = wanted == JET ? SUMS : 3;
   const int narrow = code == HINGE && (K % NEIGHBOURS * 12 < K || (p.own && NEIGHBOURS % K == 0));
-  const int small = K < BLOCK_SIZE / 4 && n * K < 16 * BLOCK_SIZE;
-  const ptrdiff_t most = narrow ? NEIGHBOURS : small ? BLOCK_SIZE / 4 : BLOCK_SIZE;
+  const int little = K < BLOCK_SIZE / 4 && n * K < 16 * BLOCK_SIZE;
+  const ptrdiff_t most = narrow ? NEIGHBOURS : little ? BLOCK_SIZE / 4 : BLOCK_SIZE;
   const ptrdiff_t fit = most / K < NEIGHBOURS ? most / K : most / K / NEIGHBOURS * NEIGHBOURS;
   for (ptrdiff_t k = 0, columns; k < K; k += columns) {
     columns = K - k >= most ? most : narrow && K > NEIGHBOURS ? 1 : K - k;

@@ -91,8 +91,8 @@ def jets(kernel, const double[::1] m, const double[::1] v, const double[::1] y, 
 
 
 def slopes(
-    kernel, const double[:, ::1] m, const double[:, ::1] v, const double[:, ::1] y,
-    double[:, ::1] dm, double[:, ::1] dv,
+    kernel, const double[:, ::1] m, const double[:, ::1] v, const double[:, ::1] y, double[:, ::1] dm,
+    double[:, ::1] dv,
 ):
     """dm, dv = ∂φ/∂m, ∂φ/∂v."""
     cdef loss q = loss_of(kernel)

@@ -52,10 +52,10 @@ cdef struct Stream:
     double* scales     # (K,) the loss's unit of length
     double* reaches    # (K,) how far an example's full steps move its own score, lately, in this unit
     Py_ssize_t d, K, width
-    loss q
-    int code
-    bint tube, fit_intercept
     double ridge, decay, calm, fading, offset_fading, blend
+    bint fit_intercept, tube
+    int code
+    loss q
 
 cdef struct Noise:
     const double* factor   # E x̃ = factor·x
@@ -81,6 +81,8 @@ cdef inline inlined_void kinked(
     const int code, loss q, double m, double v, double y, double scale, Slopes* out,
 ) noexcept nogil:
     """Slopes of a loss with kinks, which are rounded off."""
+    # For a normal score, functions made for vectors take 3 % of a step longer than the C library's erf and exp,
+    # which would be a second formula.
     cdef jet near, far
     v += ROUNDED_BY * ROUNDED_BY * scale * scale
     q.least = CUT_OFF_AT * scale

@@ -1,12 +1,12 @@
 /* Expected losses phi(m, v; y) of a score with mean m and variance v. Each formula stands here once, and all loops
- * are made from it: `code` is a constant wherever jet_of is called, so each loss has a loop of its own.
+ * are made from it: in every call of jet_of the code is a constant, so that each loss has a loop of its own.
  *
  *   HINGE      phi = (z + E|zeta|) / 2,                      z = margin - y m
- *   TUBE       phi = (E|zeta_1| + E|zeta_2|) / 2 - epsilon,  z_1, z_2 = y - m -+ epsilon
+ *   TUBE       phi = (E|zeta_1| + E|zeta_2|) / 2 - epsilon,  z_1 and z_2 = y - m -+ epsilon
  *   LOGISTIC   phi = log 2cosh(omega / 2) - y m / 2,         omega = sqrt(m^2 + v)
  *
- * Of zeta with mean z and variance v, E|zeta| is its bound sqrt(z^2 + v). With + GAUSSIAN it is that of a normal
- * zeta, and the logistic loss is a mixture of hinge losses (see _expansions.h). Nothing has a branch: loops vectorise. */
+ * zeta has mean z and variance v, and E|zeta| means its bound sqrt(z^2 + v). With + GAUSSIAN it is the value for a
+ * normal zeta, and the logistic loss is a MIXTURE of hinge losses. Nothing has a branch: loops vectorise. */
 #ifndef MARGINOUT_LOSSES_H
 #define MARGINOUT_LOSSES_H
 
@@ -16,7 +16,7 @@
 #include "_normal.h"
 #include "_simd.h"
 
-enum { HINGE = 0, GAUSSIAN = 1, TUBE = 2, LOGISTIC = 4 };
+enum { HINGE = 0, GAUSSIAN = 1, TUBE = 2, LOGISTIC = 4, MIXTURE = LOGISTIC + GAUSSIAN };
 
 /* Smallest radius sqrt(z^2 + v) or deviation sqrt(v) that is divided by: its cube is still a normal number. */
 #define LEAST_RADIUS 1e-100
@@ -36,13 +36,13 @@ enum { HINGE = 0, GAUSSIAN = 1, TUBE = 2, LOGISTIC = 4 };
 #undef ALL
 #undef ABS
 
-/* A loss, passed by value: so the compiler knows that no store changes it. */
+/* A loss, passed by value, so that the compiler knows that no store changes it. */
 typedef struct {
-  double parameter;              /* margin or epsilon */
-  double least;                  /* gamma is at most one over this, times the curvature at 1 */
-  double tiny, edge, far;        /* LEAST_RADIUS, NORMAL_EDGE, and what exp(-x) is cut off at; see _exp.h */
-  const double *nodes, *shares;  /* of a mixture: what is added to v, and weights */
-  int size;                      /* of the mixture */
+  double parameter;             /* margin or epsilon */
+  double least;                 /* of the lengths that gamma is divided by */
+  double tiny, edge, cut;       /* LEAST_RADIUS, NORMAL_EDGE, largest x in exp(-x): unknown numbers, see _exp.h */
+  const double *nodes, *shares; /* of a mixture: what is added to v, and weights */
+  int size;                     /* nodes of the mixture */
 } loss;
 
 static const volatile double LEAST = LEAST_RADIUS;
@@ -56,6 +56,7 @@ static inline loss make_loss(double parameter, const double *mixture, int size) 
 static inline INLINED double at_least(double x, double least) { return x < least ? least : x; }
 static inline INLINED double at_most(double x, double most) { return x > most ? most : x; }
 
+/* The bound, which holds for every distribution. */
 static inline INLINED absolute abs_of_any(loss q, double z, double v) {
   const double root = at_least(sqrt(z * z + v), q.tiny);
   absolute a = abs_bound(z, v, root);
@@ -63,7 +64,7 @@ static inline INLINED absolute abs_of_any(loss q, double z, double v) {
   return a;
 }
 
-/* gamma: with h = E|zeta|, h <= (h^2 / h_0 + h_0) / 2 for every h_0. */
+/* A normal zeta. gamma: h = E|zeta| is at most (h^2 / h_0 + h_0) / 2 for every h_0. */
 static inline INLINED absolute abs_of_normal(loss q, double z, double v) {
   const double s = at_least(sqrt(v), q.tiny), i = 1.0 / s, r = at_least(at_most(z * i, q.edge), -q.edge), ri = r * i;
   double density, tail, below;
@@ -88,7 +89,8 @@ typedef struct {
 static inline INLINED jet hinge(double s, double z, double y, absolute a) {
   const double dh = s * a.dh;
   return (jet){
-      s * (2.0 * at_least(z, 0.0) + a.excess), -(s * y) * a.rise, dh, dh * a.bend, a.zz, y * a.zh, -a.hh, s * a.gamma};
+      s * (2.0 * at_least(z, 0.0) + a.excess), -(s * y) * a.rise, dh, dh * a.bend, a.zz, y * a.zh, -a.hh,
+      s * a.gamma};
 }
 
 static inline INLINED jet tube(double s, double z, double epsilon, absolute a, absolute b) {
@@ -98,24 +100,22 @@ static inline INLINED jet tube(double s, double z, double epsilon, absolute a, a
       g * a.zh + h * b.zh, -(g * a.hh + h * b.hh), s * (a.gamma + b.gamma)};
 }
 
-/* With f = 2 log 2cosh(omega / 2), gamma = f' / omega and slope = gamma' / omega = (f'' - gamma) / u. Both cancel near 0: there they are
- * series in u, whose next terms are below 1e-15. log(1 + decay) = 2 atanh(x). */
+/* f = 2 log 2cosh(omega / 2) has gamma = f' / omega and slope = gamma' / omega = (f'' - gamma) / u, u = omega^2.
+ * Both cancel near 0: there they are series in u, up to terms below 1e-15. log(1 + decay) = 2 atanh(x). */
 static inline INLINED jet logistic(loss q, double s, double m, double v, double y) {
-  const double uu = m * m + v, omega = sqrt(uu), decay = exp_of_negative(-at_most(omega, q.far));
+  const double u = m * m + v, omega = sqrt(u), decay = exp_of_negative(-at_most(omega, q.cut)), size = fabs(m);
   const double share = 1.0 / (1.0 + decay), quotient = (1.0 - decay) * share / at_least(omega, 0.1);
-  const double u = at_most(uu, 0.01), near = omega < 0.1 ? 1.0 : 0.0, distant = 1.0 - near; /* no branch */
-  const double gamma =
-      near * (0.5 + u * (-1.0 / 24 + u * (1.0 / 240 + u * (-17.0 / 40320 + u * (31.0 / 725760 + u * (-691.0 / 159667200)))))) +
-      distant * quotient;
-  const double slope =
-      near * (-1.0 / 12 + u * (1.0 / 60 + u * (-17.0 / 6720 + u * (31.0 / 90720 + u * (-691.0 / 15966720))))) +
-      distant * (2.0 * decay * share * share - quotient) / at_least(uu, 0.01);
-  const double x = decay / (2.0 + decay), p = x * x, size = fabs(m);
-  double atanh = 1.0 / 25 + p * (1.0 / 27 + p * (1.0 / 29 + p * (1.0 / 31 + p * (1.0 / 33))));
-  atanh = 1.0 / 13 + p * (1.0 / 15 + p * (1.0 / 17 + p * (1.0 / 19 + p * (1.0 / 21 + p * (1.0 / 23 + p * atanh)))));
-  atanh = x + x * p * (1.0 / 3 + p * (1.0 / 5 + p * (1.0 / 7 + p * (1.0 / 9 + p * (1.0 / 11 + p * atanh)))));
+  const double w = at_most(u, 0.01), inside = omega < 0.1 ? 1.0 : 0.0, outside = 1.0 - inside;
+  double gamma = 1.0 / 240 + w * (-17.0 / 40320 + w * (31.0 / 725760 + w * (-691.0 / 159667200)));
+  double slope = 1.0 / 60 + w * (-17.0 / 6720 + w * (31.0 / 90720 + w * (-691.0 / 15966720)));
+  gamma = inside * (0.5 + w * (-1.0 / 24 + w * gamma)) + outside * quotient;
+  slope = inside * (-1.0 / 12 + w * slope) + outside * (2.0 * decay * share * share - quotient) / at_least(u, 0.01);
+  const double x = decay / (2.0 + decay), p = x * x;
+  double sum = 1.0 / 25 + p * (1.0 / 27 + p * (1.0 / 29 + p * (1.0 / 31 + p * (1.0 / 33))));
+  sum = 1.0 / 13 + p * (1.0 / 15 + p * (1.0 / 17 + p * (1.0 / 19 + p * (1.0 / 21 + p * (1.0 / 23 + p * sum)))));
+  sum = x + x * p * (1.0 / 3 + p * (1.0 / 5 + p * (1.0 / 7 + p * (1.0 / 9 + p * (1.0 / 11 + p * sum)))));
   return (jet){
-      s * (v / at_least(omega + size, q.tiny) + (size - y * m) + 4.0 * atanh), /* no part of it cancels */
+      s * (v / at_least(omega + size, q.tiny) + (size - y * m) + 4.0 * sum), /* nothing cancels */
       s * (gamma * m - y), s * gamma, s, gamma + slope * m * m, slope * m, slope, s * gamma};
 }
 
