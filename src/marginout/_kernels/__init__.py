@@ -1,1 +1,1 @@
-"""Compiled loops: passes over X, sums over examples, sweeps of solvers. The losses stand in `losses.h`, once."""
+"""Compiled loops: passes over X, sums over examples, sweeps of solvers. `losses.h` has the losses."""

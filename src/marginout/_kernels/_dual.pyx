@@ -42,7 +42,7 @@ cdef struct Sweep:
 
 
 cdef inline double moved(Sweep* q, double g, double norm, double low, double high) noexcept nogil:
-    """By how much β_i changes for the example in turn, with g the gradient of the smooth part; go on to the next."""
+    """By how much β_i changes for the example in turn, with g the smooth part's gradient; go on."""
     cdef Py_ssize_t i = q.order[q.at]
     cdef double beta = q.beta[i], curvature = norm + q.rho, threshold = q.epsilon / curvature, new
     if idle(g, q.epsilon, low, high, beta, q.limit):

@@ -81,8 +81,8 @@ cdef inline inlined_void kinked(
     const int code, loss q, double m, double v, double y, double scale, Slopes* out,
 ) noexcept nogil:
     """Slopes of a loss with kinks, which are rounded off."""
-    # For a normal score, functions made for vectors take 3 % of a step longer than the C library's erf and exp,
-    # which would be a second formula.
+    # For a normal score, functions made for vectors take 3 % of a step longer than the C library's erf and
+    # exp, which would be a second formula.
     cdef jet near, far
     v += ROUNDED_BY * ROUNDED_BY * scale * scale
     q.least = CUT_OFF_AT * scale

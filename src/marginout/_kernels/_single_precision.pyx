@@ -56,7 +56,7 @@ def solve(
     float[:, ::1] W, double[::1] b, double margin, bint fit_intercept, double tol, int max_iter,
     rules, stopped,
 ):
-    """Minimise 8 problems from (W, b), which become the solution; return F, what is left of it, and iterations.
+    """Minimise 8 problems from (W, b), which become the solution; return F, what is left, and iterations.
 
     y and s = C·weights are (n, 8), W is (d, 8); lanes without weight are idle. The loop ends when
     stopped(), asked once a second, is true.
