@@ -166,24 +166,6 @@ class OnlineClassifier(Online, DropoutClassifier):
         return class_weights(self.class_weight, classes)
 
 
-def _positions(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
-    """The position of every label among the sorted classes."""
-    positions = np.searchsorted(classes, y).clip(max=len(classes) - 1)
-    strangers = np.unique(y[classes[positions] != y])
-    if len(strangers):
-        raise ValueError(
-            f"y holds {strangers.tolist()[:5]}, which are not among classes={classes.tolist()}: "
-            "the first call must name all classes of the stream."
-        )
-    return positions
-
-
-def _one_against_the_rest(labels: NDArray[np.intp], n_classes: int) -> Array:
-    """±1 for every class, (n, n_classes); of two classes for the second alone, (n, 1)."""
-    columns = np.arange(n_classes) if n_classes > 2 else np.array([1])
-    return np.where(labels[:, None] == columns, 1.0, -1.0)
-
-
 class OnlineRegressor(Online, DropoutRegressor):
     """`partial_fit` for regressors."""
 
