@@ -285,6 +285,7 @@ def test_broken_archives(run, tmp_path, name):
         (["--format", "xml"], 2),
         (["--drop", "id,age,city,shop"], 3),
         (["--noise", "poisson"], 3),
+        (["--noise", "thinning:0.1"], 3),
         (["--noise", "bitswap:0.1"], 3),
         (["--hidden", "0"], 2),
     ],

@@ -215,6 +215,7 @@ def test_info(run, files):
         ("deletion:0.5", "[Deletion(rate=0.5)]"),
         ("gaussian:0.1", "[Gaussian(variance=0.1)]"),
         ("poisson", "[Poisson()]"),
+        ("thinning:0.3", "[Thinning(rate=0.3)]"),
         ("BITSWAP:0.2", "[BitSwap(rate=0.2)]"),
     ],
 )

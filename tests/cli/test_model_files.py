@@ -27,7 +27,9 @@ def test_every_model_that_the_command_saves_loads(files, tmp_path, model, task, 
     assert isinstance(modelfile.load(str(path)).estimator, FACTORIES[model][task, cv])
 
 
-@pytest.mark.parametrize("noise", ["deletion:0.3", "gaussian:0.1", "laplace:0.1", "bitswap:0.1", "poisson"])
+@pytest.mark.parametrize(
+    "noise", ["deletion:0.3", "gaussian:0.1", "laplace:0.1", "bitswap:0.1", "poisson", "thinning:0.1"]
+)
 def test_every_noise_that_the_command_saves_loads(tmp_path, noise):
     X = np.random.default_rng(0).integers(0, 2, (40, 3))
     np.savez(tmp_path / "bits.npz", X=X, y=X[:, 0])

@@ -12,13 +12,13 @@ from threadpoolctl import threadpool_limits
 from marginout._core.design import CsrDesign, DenseDesign, linear_scores, make_design
 from marginout._core.design import storage as _storage
 from marginout._kernels import _passes
-from marginout.noise import Dropout, Gaussian, Poisson
+from marginout.noise import Dropout, Gaussian, Poisson, Thinning
 from tests.problems import make_noises
 
 N, D = 23, 7
 RATES = np.array([0.0, 0.1, 0.5, 0.9, 0.3, 0.0, 0.7])
 
-NOISES = make_noises(RATES, 3 * RATES)
+NOISES = make_noises(RATES, 3 * RATES) | {"thinning": Thinning(0.3), "thinning-each": Thinning(RATES)}
 INDICES = {
     "matrix-int32": (sp.csr_matrix, np.int32),
     "matrix-int64": (sp.csr_matrix, np.int64),

@@ -47,6 +47,7 @@ from marginout.noise import (
     GroupDropout,
     Laplace,
     Poisson,
+    Thinning,
     from_missing,
 )
 
@@ -79,6 +80,7 @@ RULES = [
     (Gaussian(1.0), 6 / 4 * FULL),
     (Laplace(0.1), 6 / 4 * FULL),
     (Poisson(), 6 / 4 * FULL),
+    (Thinning(0.3), FULL),
     # A third of one group and all of another: 4/9 of three groups.
     (GroupDropout(GROUPS, 0.3), 9 / 5 * FULL),
     (GroupDropout(GROUPS, [0.3, 0.3, 0.0]), FULL * 6 / 5 * [1, 1, 1, 1, 1, 0]),
@@ -126,7 +128,7 @@ def filled(X, noise):
 @pytest.mark.parametrize(("noise", "wanted"), RULES, ids=[repr(noise) for noise, _ in RULES])
 def test_survivors_are_rescaled_as_the_noise_implies(noise, wanted, dtype, storage):
     X, y = data()
-    model = DropoutSVC(noise=noise, missing="deleted").fit(X, y)
+    model = DropoutSVC(noise=noise, missing="deleted").fit(np.rint(2 * X), y)
     row = storage(ROW.astype(dtype))
     before = row.copy()
     scores = model.decision_function(row)

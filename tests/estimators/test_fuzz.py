@@ -40,6 +40,7 @@ from marginout.noise import (
     GroupDropout,
     Laplace,
     Poisson,
+    Thinning,
 )
 from tests.problems import EXPECTATIONS, SOLVERS, fitted_attributes
 
@@ -56,6 +57,7 @@ NOISES = [
     lambda d: Gaussian(1e-12),
     lambda d: Laplace(0.5),
     lambda d: Poisson(),
+    lambda d: Thinning(0.3),
     lambda d: BitSwap(0.2),
     lambda d: GroupDropout(np.arange(d) // 2, 0.5),
     lambda d: GroupDeletion(np.arange(d) % 3, 0.5),

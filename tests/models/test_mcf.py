@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
 from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -29,7 +30,7 @@ from marginout._models.mcf.cumulants import (
     make_cumulants,
 )
 from marginout._models.mcf.objective import MgfObjective
-from marginout.noise import BitSwap, Deletion, Dropout, Gaussian, Laplace, Moments, Noise, Poisson
+from marginout.noise import BitSwap, Deletion, Dropout, Gaussian, Laplace, Moments, Noise, Poisson, Thinning
 from marginout.solvers._systems import FORMS
 from tests.problems import fitted_attributes
 
@@ -56,6 +57,8 @@ NOISES = {
     "Laplace": (Laplace(0.2), X),
     "Laplace, each": (Laplace([0.0, 0.1, 0.2, 0.3, 0.05]), X),
     "Poisson": (Poisson(), COUNTS),
+    "Thinning": (Thinning(0.4), COUNTS),
+    "Thinning, each": (Thinning(np.minimum(RATES, 0.9)), COUNTS),
     "BitSwap": (BitSwap(0.2), BITS),
     "BitSwap, each": (BitSwap(RATES), BITS),
 }
@@ -95,6 +98,8 @@ def outcomes(noise, x):
 
 def log_mgf(noise, t, x):
     """log E exp(t·x̃) of a row: enumeration, SciPy's closed forms, or the counts' series."""
+    if isinstance(noise, Thinning):
+        return sum(map(log_mgf_of_thinned, x.astype(int), np.broadcast_to(1 - noise.rate, x.shape), t))
     if hasattr(noise, "rate"):
         values, probabilities = zip(*outcomes(noise, x), strict=True)
         return np.log(np.exp(np.array(values) @ t) @ np.array(probabilities))
@@ -108,6 +113,12 @@ def log_mgf(noise, t, x):
         np.where(m > 0, k * np.log(m or 1.0), np.where(k == 0, 0.0, -np.inf)) - m - factorials for m in x
     ]
     return sum(np.log(np.exp(term + k * s).sum()) for term, s in zip(terms, t, strict=True))
+
+
+def log_mgf_of_thinned(x, kept, t):
+    """log E exp(t·Bin(x, kept)/kept), the sum over all that can be left."""
+    left = np.arange(x + 1)
+    return np.log(np.sum(stats.binom(x, kept).pmf(left) * np.exp(t * left / kept)))
 
 
 # --------------------------------------------------------------------------- the cumulants
@@ -289,6 +300,10 @@ def conic_cumulant(noise, t, x):
             else:
                 shifts = cp.hstack([np.log(rate), np.log(1 - rate) + factor * value * t[d]])
                 total += cp.log_sum_exp(shifts)
+        elif isinstance(noise, Thinning):
+            rate = np.broadcast_to(noise.rate, x.shape)[d]
+            token = cp.hstack([np.log(rate), np.log(1 - rate) + t[d] / (1 - rate)])
+            total += value * cp.log_sum_exp(token)
         elif isinstance(noise, BitSwap):
             on = noise._on(x)[d]
             total += cp.log_sum_exp(cp.hstack([np.log(1 - on), np.log(on) + t[d]]))
@@ -341,12 +356,14 @@ CONIC = [
     (Gaussian(0.3), X, SIGNS, "logistic", 1.0),
     (Laplace(0.4), X, SIGNS, "logistic", 10.0),
     (Poisson(), COUNTS, SIGNS, "logistic", 1.0),
+    (Thinning(0.4), COUNTS, SIGNS, "logistic", 1.0),
     (BitSwap(0.1), BITS, SIGNS, "logistic", 1.0),
     (Dropout(0.5), X, SIGNS, "exponential", 1.0),
     (Laplace(0.4), X, SIGNS, "exponential", 10.0),
     (BitSwap(0.1), BITS, SIGNS, "exponential", 1.0),
     (Deletion(0.5), X, LABELS, "logistic", 1.0),
     (Poisson(), COUNTS, LABELS, "logistic", 1.0),
+    (Thinning(0.4), COUNTS, LABELS, "logistic", 1.0),
     (Dropout(0.3), X, LABELS, "exponential", 1.0),
 ]
 
@@ -556,6 +573,7 @@ BAD = [
     (MCFClassifier(noise=1.0), X, r"noise=1.0 must be a dropout rate in \[0, 1\)"),
     (MCFClassifier(noise=Poisson()), X, "noise needs X >= 0"),
     (MCFClassifier(noise=BitSwap(0.1)), X, "needs features of 0 and 1"),
+    (MCFClassifier(noise=Thinning(0.1)), np.abs(X), "needs counts"),
     (MCFClassifier("quadratic", noise=BitSwap(0.1)), X, "needs features of 0 and 1"),
     (MCFClassifier(noise=Dropout([0.1, 0.2])), X, "has 2 values but X has 5 features"),
     (MCFClassifier(noise=Deletion([0.1, 0.2])), X, "has 2 values but X has 5 features"),

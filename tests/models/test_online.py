@@ -28,6 +28,7 @@ from marginout.noise import (
     GroupDropout,
     Laplace,
     Poisson,
+    Thinning,
 )
 from tests.problems import make_objective
 
@@ -139,6 +140,12 @@ NOISES = [
 def test_every_noise(estimator, noise):
     X, y = stream(20_000, kind_of(estimator))
     assert gap(learn(estimator(C=0.01, noise=noise), X, y), X, y) < 0.02
+
+
+def test_thinned_counts():
+    X, y = stream(20_000)
+    X = np.rint(X / np.geomspace(0.3, 3.0, D))
+    assert gap(learn(DropoutSVC(C=0.01, noise=Thinning(0.4)), X, y), X, y) < 0.02
 
 
 def test_flipped_bits_move_the_offset():

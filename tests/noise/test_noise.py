@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from scipy import integrate, stats
 
-from marginout.noise import BitSwap, Deletion, Dropout, Gaussian, Laplace, Noise, Poisson, resolve
+from marginout.noise import BitSwap, Deletion, Dropout, Gaussian, Laplace, Noise, Poisson, Thinning, resolve
 from tests.problems import make_noises
 
 X = np.array([[0.0, 1.5, 3.0], [2.0, 0.0, 0.25], [0.5, 4.0, 1.0], [7.0, 0.125, 0.0]])
@@ -284,7 +284,7 @@ def test_poisson_refuses_negative_data():
 
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array], ids=["dense", "csr"])
 @pytest.mark.parametrize("length", [2, 4])
-@pytest.mark.parametrize("kind", [Dropout, Deletion, Gaussian, Laplace])
+@pytest.mark.parametrize("kind", [Dropout, Deletion, Gaussian, Laplace, Thinning])
 def test_corruption_refuses_parameters_of_another_length(kind, length, container):
     """One value per feature means just that, whatever X is stored in."""
     with pytest.raises(ValueError, match=rf"{length} values.*3 features"):
@@ -293,7 +293,7 @@ def test_corruption_refuses_parameters_of_another_length(kind, length, container
 
 # --------------------------------------------------------------------------------- parameters
 
-NAMES = {Dropout: "rate", Deletion: "rate", Gaussian: "variance", Laplace: "scale"}
+NAMES = {Dropout: "rate", Thinning: "rate", Deletion: "rate", Gaussian: "variance", Laplace: "scale"}
 NEVER = [-0.1, np.nan, np.inf, -np.inf, "a", "0.5", True, None, 1j, object(), {}, [], [[0.1, 0.2]]]
 NEVER += [[0.1, -0.1], [0.1, np.nan], ["0.5"], [True, False], np.bool_(False)]
 
@@ -362,7 +362,7 @@ def test_equality_means_the_same_model_with_the_same_parameters():
         Dropout([0.5, 0.5]),
         Gaussian(0.5),
     ]
-    different += [Laplace(0.5), Poisson(), 0.5, None]
+    different += [Laplace(0.5), Thinning(0.5), Poisson(), 0.5, None]
     assert all((a == b) == (i == j) for i, a in enumerate(different) for j, b in enumerate(different))
     assert len(set(different)) == len(different)
     assert Dropout(0.0) == Dropout(-0.0)
@@ -384,7 +384,9 @@ def test_resolve_takes_a_rate_or_a_model():
 # ------------------------------------------------------------------------------ tilted means
 
 
-@pytest.mark.parametrize("noise", [*NOISES, BitSwap(0.3), BitSwap(RATES)], ids=label)
+@pytest.mark.parametrize(
+    "noise", [*NOISES, BitSwap(0.3), BitSwap(RATES), Thinning(0.3), Thinning(RATES)], ids=label
+)
 def test_tilted_mean_is_the_derivative_of_log_mgf(noise):
     """By central differences, and equal to the mean at t = 0."""
     data = (X > 1).astype(float) if isinstance(noise, BitSwap) else X
@@ -394,19 +396,86 @@ def test_tilted_mean_is_the_derivative_of_log_mgf(noise):
         np.testing.assert_allclose(noise.tilted_mean(t, data), slope, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("noise", [Dropout(0.5), Deletion(RATES), BitSwap(0.1), BitSwap(0.0)], ids=label)
+@pytest.mark.parametrize(
+    "noise", [Dropout(0.5), Deletion(RATES), Thinning(RATES), BitSwap(0.1), BitSwap(0.0)], ids=label
+)
 def test_tilted_mean_is_finite_for_huge_scores(noise):
     data = np.ones((2, 3))
     assert np.isfinite(noise.tilted_mean(1e4, data)).all()
     assert np.isfinite(noise.tilted_mean(-1e4, data)).all()
 
 
-@pytest.mark.parametrize("noise", [Gaussian(SPREADS), Laplace(0.7), Poisson(), BitSwap(RATES)], ids=label)
+@pytest.mark.parametrize(
+    "noise", [Gaussian(SPREADS), Laplace(0.7), Poisson(), Thinning(RATES), BitSwap(RATES)], ids=label
+)
 def test_affine_log_mgf_is_affine(noise):
     assert noise.affine_mgf
     points = np.array([[0.0] * 3, [1.0] * 3]) if isinstance(noise, BitSwap) else X
     at = [noise.log_mgf(0.4, np.full(3, value)) for value in (0.0, 1.0)]
     np.testing.assert_allclose(noise.log_mgf(0.4, points), at[0] + points * (at[1] - at[0]), rtol=1e-12)
+
+
+# --------------------------------------------------------------------------------- thinned counts
+
+COUNTS = np.array([[0, 1, 3], [2, 0, 1], [40, 7, 0], [5, 12, 2]])
+THINNINGS = [Thinning(0.3), Thinning(RATES), Thinning(0.0)]
+
+
+def all_thinned(noise, function):
+    """E function(x̃) of every count: the sum over all numbers of tokens that can be left."""
+    kept = np.broadcast_to(1 - np.asarray(noise.rate), COUNTS.shape)
+    left = np.arange(COUNTS.max() + 1)
+    mass = stats.binom(COUNTS[..., None], kept[..., None]).pmf(left)
+    return np.sum(mass * function(left / kept[..., None]), axis=-1)
+
+
+@pytest.mark.parametrize("noise", THINNINGS, ids=repr)
+def test_thinning_has_the_moments_and_the_log_mgf_of_all_its_outcomes(noise):
+    mean = all_thinned(noise, lambda x: x)
+    np.testing.assert_allclose(noise.mean(COUNTS), mean, rtol=1e-12)
+    variance = all_thinned(noise, lambda x: (x - COUNTS[..., None]) ** 2)
+    np.testing.assert_allclose(noise.var(COUNTS), variance, rtol=1e-10, atol=1e-14)
+    for t in (-1.0, -0.1, 0.0, 0.05, 0.4):
+        exact = np.log(all_thinned(noise, lambda x, t=t: np.exp(t * x)))
+        np.testing.assert_allclose(noise.log_mgf(t, COUNTS), exact, rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize("rate", [0.3, 0.9])
+def test_thinning_of_single_tokens_is_dropout(rate):
+    t = np.array([-3.0, 0.2, 1.0])
+    for method in ("log_mgf", "tilted_mean"):
+        thinned, dropped = (getattr(kind(rate), method)(t, [0.0, 1.0, 1.0]) for kind in (Thinning, Dropout))
+        np.testing.assert_allclose(thinned, dropped, rtol=1e-13)
+
+
+@pytest.mark.parametrize("storage", [np.asarray, *SPARSE], ids=label)
+@pytest.mark.parametrize("noise", THINNINGS, ids=repr)
+def test_thinned_copies_have_the_mean_and_variance_and_hold_whole_tokens(noise, storage):
+    copies = 20_000
+    data = storage(np.tile(COUNTS, (copies, 1)))
+    before = data.copy()
+    sample = noise.corrupt(data, 0)
+    assert sp.issparse(sample) == sp.issparse(data)
+    sample = (sample.toarray() if sp.issparse(sample) else sample).reshape(copies, *COUNTS.shape)
+    tokens = sample * (1 - np.asarray(noise.rate))
+    np.testing.assert_allclose(tokens, np.rint(tokens), atol=1e-12)
+    assert np.all(tokens.round() <= COUNTS)
+    mean, var = noise.mean(COUNTS), noise.var(COUNTS)
+    assert np.all(np.abs(sample.mean(axis=0) - mean) <= 4 * np.sqrt(var / copies) + 1e-12)
+    squares = (sample - mean) ** 2
+    error = squares.std(axis=0) / np.sqrt(copies)
+    assert np.all(np.abs(squares.mean(axis=0) - var) <= 4 * error + 1e-12)
+    np.testing.assert_array_equal((storage(np.tile(COUNTS, (copies, 1))) != before).sum(), 0)
+    again = noise.corrupt(data, 0)
+    np.testing.assert_array_equal(again.toarray() if sp.issparse(again) else again, sample.reshape(-1, 3))
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize("value", [0.5, -1.0, np.nan, np.inf, 2.0**60])
+def test_thinning_needs_counts(value, storage):
+    with pytest.raises(ValueError, match=r"needs counts, 0, 1, 2.*but X holds") as caught:
+        Thinning(0.3).corrupt(storage([[1.0, value]]))
+    assert f"X holds {value:g}: choose another noise" in str(caught.value)
 
 
 # --------------------------------------------------------------------------------- bit swaps

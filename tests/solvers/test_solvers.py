@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR, blocks
 from marginout._core.design import make_design
 from marginout.losses import EpsilonInsensitive, Hinge, logistic
-from marginout.noise import Deletion, Dropout, Gaussian, Laplace, Poisson
+from marginout.noise import Deletion, Dropout, Gaussian, Laplace, Poisson, Thinning
 from marginout.solvers import SOLVERS, dual, irls, lbfgs, ncg, newton
 from tests.problems import EXPECTATIONS, in_shards, make_objective
 
@@ -40,6 +40,7 @@ NOISES = {
     "laplace": lambda d, rng: Laplace(rng.uniform(0.05, 1.0)),
     "laplace-each": lambda d, rng: Laplace(rng.uniform(0, 1.0, d)),
     "poisson": lambda d, rng: Poisson(),
+    "thinning": lambda d, rng: Thinning(rng.uniform(0.05, 0.9, d)),
     "weak": lambda d, rng: Dropout(1e-3),
     "none": lambda d, rng: Dropout(0.0),
 }
@@ -64,6 +65,8 @@ class Problem:
         self.X = rng.normal(size=(n, d))
         if self.noise_name == "poisson":
             self.X = np.abs(self.X) * rng.integers(0, 2, (n, d))
+        if self.noise_name == "thinning":
+            self.X = rng.poisson(1.5, (n, d)).astype(float)
         truth = rng.normal(size=d)
         score = self.X @ truth + 0.7 * rng.normal(size=n) + 0.5
         self.X = self.X * self.scale

@@ -81,6 +81,11 @@ def check_features(X: Any, noise: Noise) -> Any:
             f"Negative values in data passed to X: {low:g}. {noise!r} noise needs X >= 0; "
             "choose another noise, or features that are counts."
         )
+    if noise.counts_only and (strange := noise.not_counts(values)).size:
+        raise ValueError(
+            f"X holds {strange[0]:g}, but {noise!r} noise needs counts, 0, 1, 2, …: choose another noise, "
+            "or give X before it is scaled, such as the output of CountVectorizer."
+        )
     check_size("X", low, high)
     return X
 

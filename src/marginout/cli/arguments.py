@@ -117,8 +117,8 @@ def _fit(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--noise",
         metavar="NOISE",
-        help="RATE of dropout, or KIND:VALUE with dropout, deletion, gaussian, laplace, poisson or bitswap; "
-        "with --cv also KIND, or several values with commas between (0.5; with --cv a grid)",
+        help="RATE of dropout, or KIND:VALUE with dropout, deletion, gaussian, laplace, poisson, thinning or "
+        "bitswap; with --cv also KIND, or several values with commas between (0.5; with --cv a grid)",
     )
     sub.add_argument(
         "--C",

@@ -25,6 +25,7 @@ NOISES: dict[str, tuple[Any, tuple[float, ...]]] = {
     "deletion": (noises.Deletion, RATES),
     "gaussian": (noises.Gaussian, VARIANCES),
     "laplace": (noises.Laplace, VARIANCES),
+    "thinning": (noises.Thinning, RATES),
     "bitswap": (noises.BitSwap, (0.0, 0.05, 0.1, 0.2, 0.3, 0.4)),
 }
 #: Noises that delete whole groups of features.

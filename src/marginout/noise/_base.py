@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+#: Largest count: all whole numbers up to here are doubles.
+LARGEST_COUNT = 2**53
+
 
 class Moments(NamedTuple):
     """E x̃ = scale·x and Var x̃ = coefficient·(scale·x)**power, one entry per feature.
@@ -51,6 +54,8 @@ class Noise(ABC):
     positive_only = False
     #: Whether the model is defined for features of 0 and 1 only.
     binary_only = False
+    #: Whether the model is defined for counts only: 0, 1, 2, …
+    counts_only = False
     #: Whether log_mgf(t, x) is affine in x; its sums over features are then matrix products.
     affine_mgf = False
 
@@ -83,6 +88,12 @@ class Noise(ABC):
     def shift(self, n_features: int) -> Array:
         """E x̃ at x = 0, one number per feature."""
         return np.zeros(n_features)
+
+    @staticmethod
+    def not_counts(values: Any) -> Any:
+        """The values that are not among 0, 1, 2, … 2⁵³."""
+        with np.errstate(invalid="ignore"):
+            return values[~((values >= 0) & (values <= LARGEST_COUNT) & (values == np.rint(values)))]
 
     def bind(self, names: Iterable[Any] | None) -> Noise:
         """Replace names in the parameters by numbers of features; the noise itself where there are none."""

@@ -207,6 +207,61 @@ class Poisson(Noise):
 
 
 @dataclass(frozen=True, eq=False)
+class Thinning(Noise):
+    r"""Counts of which each token dies with probability `rate`: x̃ = Bin(x, 1 − rate)/(1 − rate).
+
+    .. math:: E\,\tilde x = x, \qquad \mathrm{Var}\,\tilde x = \frac{q}{1-q}\,x, \qquad
+              E\,e^{t \tilde x} = \bigl(q + (1-q)\,e^{t/(1-q)}\bigr)^x.
+
+    Each of the x tokens is deleted independently of the others, and what is left is scaled up.
+    Features are 0, 1, 2, … Under :class:`Dropout` all tokens of a type die together. For x of 0 and 1 the two
+    are the same.
+
+    Parameters
+    ----------
+    rate : float or array of shape (n_features,), in [0, 1)
+        Probability that a token is deleted. 0 protects a feature.
+
+    References
+    ----------
+    S. Wager, W. Fithian, S. Wang, P. Liang, *Altitude Training: Strong Bounds for Single-Layer Dropout*,
+    NeurIPS 2014.
+    """
+
+    rate: Any = 0.5
+
+    affine_mgf = True
+    positive_only = True
+    counts_only = True
+
+    def __post_init__(self) -> None:
+        set_parameter(self, "rate", 1.0, "a number in [0, 1)")
+
+    def log_mgf(self, t: Any, x: Any) -> Array:
+        return np.asarray(x * _log_mgf_deletion(self.rate, np.divide(t, 1 - self.rate)))
+
+    def tilted_mean(self, t: Any, x: Any) -> Array:
+        kept = 1 - np.asarray(self.rate)
+        return np.asarray(np.divide(x, kept) * _binary_tilt(kept, np.divide(t, kept)))
+
+    def _shares(self, n_features: int) -> Array:
+        return np.zeros(n_features)  # counts that are missing read 0, and the others stay counts
+
+    def _sample(self, x: Any, columns: Any, rng: np.random.Generator) -> Any:
+        other = self.not_counts(x)
+        if other.size:
+            raise ValueError(
+                f"Thinning noise needs counts, 0, 1, 2, …, but X holds {other[0]:g}: choose another noise, "
+                "or give X before it is scaled."
+            )
+        kept = 1 - at(self.rate, columns)
+        return rng.binomial(x.astype(np.int64), kept) / kept
+
+    def _form(self) -> tuple[Any, Any, int]:
+        return 1.0, self.rate / (1 - self.rate), 1
+
+
+@dataclass(frozen=True, eq=False)
 class BitSwap(Noise):
     r"""Flipped bits, for features of 0 and 1: x̃ = 1 − x with probability `rate`, x otherwise.
 

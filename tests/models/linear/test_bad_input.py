@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
 from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR
-from marginout.noise import Deletion, Dropout, Gaussian, Laplace, Poisson
+from marginout.noise import Deletion, Dropout, Gaussian, Laplace, Poisson, Thinning
 from tests.problems import CLASSIFIERS, ESTIMATORS
 
 from .inputs import LABELS, TARGET, D, N, X, each_classifier, each_estimator, refused, spoiled, targets
@@ -57,6 +57,16 @@ def test_bad_X(estimator, case):
 def test_negative_data_with_poisson_noise(estimator, storage):
     match = re.escape("Negative values in data passed to X: -2.3") + ".*Poisson"
     refused(estimator(noise=Poisson()), storage(X), targets(estimator), match)
+
+
+@each_estimator
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array, sp.csc_array])
+def test_scaled_counts_with_thinning(estimator, storage):
+    counts = np.rint(np.abs(X))
+    counts[3, 1] = 0.25
+    match = r"X holds 0\.25, but Thinning\(rate=0\.5\) noise needs counts.*before it is scaled"
+    refused(estimator(noise=Thinning()), storage(counts), targets(estimator), match)
+    estimator(noise=Thinning()).fit(storage(np.rint(np.abs(X))), targets(estimator))
 
 
 # --------------------------------------------------------------------------- bad y
