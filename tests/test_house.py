@@ -95,6 +95,7 @@ def test_nobody_asks_whether_there_is_a_method():
             elif isinstance(part, ast.AnnAssign):
                 verbs.add(part.target.id)
     assert {"line", "gram", "uniform_rows", "kinked", "add_expansion", "certificate"} <= verbs
+    verbs.remove("columns")  # of a data frame, too
     found = [
         f"{name}:{call.lineno}: {ast.unparse(call)}"
         for name in MODULES

@@ -386,6 +386,19 @@ def test_bad_parameters_are_named_and_leave_nothing(parameters, match):
     assert not fitted_attributes(search)
 
 
+def test_what_a_search_has_not_is_no_attribute():
+    search = DropoutSVCCV()
+    assert not hasattr(search, "warm_start")
+    with pytest.raises(
+        AttributeError, match=r"has no partial_fit: choose C and the noise .* best_estimator_"
+    ):
+        search.partial_fit  # noqa: B018
+    search = DropoutSVCCV([0.1], noises=[0.2], cv=2).fit(
+        *(part[:100] for part in load_digits(return_X_y=True))
+    )
+    assert search.best_estimator_.partial_fit(*load_digits(return_X_y=True)) is search.best_estimator_
+
+
 def test_folds_of_one_class():
     X, y = data(DropoutSVCCV, 2)
     order = np.argsort(y, kind="stable")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from marginout._core.fit import Block, Plan, Summary, make_shard, minimize, prep
 from marginout._core.interfaces import Array, Executor, Handles
 from marginout._core.shard import Shard
 from marginout._core.validation import check_count, check_real, check_sample_weight
-from marginout.solvers import choose, named
+from marginout.solvers import choose
 
 
 def check_fit(model: Any, checkpoint: str | os.PathLike[str] | None, every: int) -> None:
@@ -24,7 +25,7 @@ def check_fit(model: Any, checkpoint: str | os.PathLike[str] | None, every: int)
             f"{type(model).__name__} cannot be fitted to blocks: choose DropoutSVC, "
             "DropoutLogisticRegression or DropoutSVR."
         )
-    named(model._checked_solver(), in_one_place=False)
+    model._checked_solver(in_one_place=False)
     check_real("C", model.C, above=0)
     check_real("tol", model.tol, above=0)
     check_count("max_iter", model.max_iter, 1)
@@ -72,15 +73,15 @@ def minimize_blocks(
     Sets: all fitted attributes, at the end.
     """
     objective = sum_of_shards(model, executor, shards, total, plan)
-    solve = choose(model.solver, objective)
+    solve = partial(choose(model.solver, objective), objective)
     data: dict[str, Any] = {"X": None, "y": None}
     if checkpoint is None:
-        minimize(model, objective, solve, plan, total.d, data)
+        minimize(model, solve, plan, total.d, data)
         return
     path = Path(checkpoint)
     monitor = checkpoints.Writer(path, every, plan.targets.classes)
     begin = checkpoints.read(path, (total.d, plan.targets.K), plan.targets.classes)
     if begin is not None and not plan.fit_intercept:
         begin = begin[0], np.zeros(plan.targets.K)
-    minimize(model, objective, solve, plan, total.d, data, monitor, begin)
+    minimize(model, solve, plan, total.d, data, monitor, begin)
     path.unlink(missing_ok=True)

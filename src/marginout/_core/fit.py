@@ -20,11 +20,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from marginout._core.design import Grouping, make_design
 from marginout._core.design.storage import Design
-from marginout._core.interfaces import Array, Executor, Handles, Monitor, Solution, Solver
-from marginout._core.objective import Objective, Traits
+from marginout._core.interfaces import Array, Executor, Handles, Minimizer, Monitor, Result, Solution, Traits
+from marginout._core.objective import Objective
 from marginout._core.shard import Shard
 from marginout._core.targets import Seen, Targets
 from marginout._core.validation import (
@@ -34,6 +35,7 @@ from marginout._core.validation import (
     check_real,
     check_sample_weight,
     check_solution,
+    warn_user,
 )
 from marginout.losses import Loss
 from marginout.noise import Noise
@@ -195,15 +197,14 @@ def fit_in_memory(model: Any, X: Any, y: Any, sample_weight: Any) -> None:
 
 def minimize(
     model: Any,
-    objective: Any,
-    solve: Solver,
+    solve: Minimizer,
     plan: Plan,
     d: int,
     data: dict[str, Any],
     monitor: Monitor | None = None,
     begin: tuple[Array, Array] | None = None,
 ) -> None:
-    """Minimise an objective in weights of shape (d, K) by a solver.
+    """Minimise an objective in weights of shape (d, K).
 
     `data` is shown to callbacks, `monitor` watches the solver, which may `begin` where another ended.
 
@@ -229,7 +230,7 @@ def minimize(
     # With several problems a monitor costs threads, which is more than a bar is worth.
     heard = task.heard and targets.K == 1
     watched = watch if verbose or monitor or task.watched or heard else None
-    result = solve(objective, W, b, tol=TOL_UNIT * tol, max_iter=max_iter, monitor=watched)
+    result = solve(W, b, tol=TOL_UNIT * tol, max_iter=max_iter, monitor=watched)
     fitted = {
         **attributes(result.W, result.b),
         "objective_": float(result.value.sum()),
@@ -240,13 +241,29 @@ def minimize(
     model.__dict__.pop("_stream", None)  # of `partial_fit`: this is another model
     model.__dict__.update(fitted, _fitted_noise=plan.noise, n_iter_=result.n_iter)
     task.end(lambda: attributes(result.W, result.b))
-    result.warn(max_iter)
+    _warn_if_late(result, max_iter)
+
+
+def _warn_if_late(result: Result, max_iter: int) -> None:
+    """Say how far from the optimum a fit stopped, and what helps, if it did not converge."""
+    late = ~result.converged
+    if not late.any():
+        return
+    worst = float(np.max(result.gap[late] / np.maximum(result.value[late], np.finfo(float).tiny)))
+    when = f"at max_iter={max_iter}" if result.n_iter >= max_iter else "where F would not fall any further"
+    where = f" in {late.sum()} of {late.size} one-vs-rest problems" if late.size > 1 else ""
+    warn_user(
+        f"Stopped {when}{where}; the objective is within {worst:.1e} of its "
+        "minimum (relative, an upper bound). Scale the features, raise max_iter, lower C, or "
+        "raise tol.",
+        ConvergenceWarning,
+    )
 
 
 def _start(model: Any, plan: Plan, d: int, shift: Array) -> tuple[Array, Array]:
     """Zeros, or the last solution if `warm_start` asks for it and it fits."""
     K = plan.targets.K
-    if check_flag("warm_start", model.warm_start) and plan.targets.suits(model):
+    if check_flag("warm_start", getattr(model, "warm_start", False)) and plan.targets.suits(model):
         coef, intercept = np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)
         if coef.shape == (K, d):
             W = np.array(coef.T, np.float64, order="C")

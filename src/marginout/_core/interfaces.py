@@ -10,13 +10,19 @@ them for a joint loss). Weights W are (d, K), offsets b (K,), moments m and v (n
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+if TYPE_CHECKING:  # nothing else of the library
+    from marginout._core.design.groups import Grouping
+    from marginout.losses import Box, Jet, Kernel
+
 Array = NDArray[np.float64]
 Columns = NDArray[np.intp]
+Number = TypeVar("Number", bound=np.generic)
 #: Arrays of one row per example, (n, K) each, that stay where the shard is.
 State = tuple[Array, ...]
 #: One object per shard, in the executor's own terms: the shards themselves, or a state of each.
@@ -149,6 +155,7 @@ class Loss(Protocol):
     grain: float  # the shortest step in a score for which curvature is judged
     outputs: int  # R, the outputs of one problem
     chunk: int  # examples times outputs that are worked on at a time
+    kernel: Kernel | None  # the formula in compiled code, if there is one
 
     def add_expansion(self, plane: Any, y: Array, weights: Array, sums: Array) -> None:
         """Add Σ s·φ and its derivatives at a step (t, δ) of a `losses.Plane` to sums, (5 + R, K).
@@ -168,6 +175,12 @@ class Loss(Protocol):
 
     def least_squares(self, y: Array) -> Array:
         """Targets of a least-squares problem whose solution is a fair start."""
+
+    def jet(self, m: Array, v: Array, y: Array) -> Jet:
+        """φ and its five derivatives; for `newton`."""
+
+    def box(self, y: Array, weights: Array) -> Box:
+        """The dual of one output without noise, where φ is kinked; for `dual`."""
 
 
 class PenaltyLine(Protocol):
@@ -208,17 +221,61 @@ class Executor(Protocol):
         """The sum over all shards of the same: an array, or a tuple of arrays."""
 
 
-class Point(Protocol):
-    """Weights and offsets, and what is known of F there; moments stay with the shards."""
+class Shard(Protocol):
+    """Σ_n C·s_n φ(m_n, v_n; y_n) over some examples, in the process that has them.
+
+    Its methods are pure: what they need of a point is in a state, m and v of the shard's examples.
+    """
+
+    design: Design
+    Y: Array  # targets, (n, K)
+    weights: Array  # C·s, (n, 1) or (n, K)
+    floor: float  # a variance that is added to every score, and smooths kinks
+
+    def slopes(self, state: State) -> tuple[Array, Array]:
+        """C·s·∂φ/∂m and C·s·∂φ/∂v, (n, K) each."""
+        ...
+
+    def majorizer(self, state: State) -> Array:
+        """C·s·γ, (n, K)."""
+        ...
+
+    def second_derivatives(self, state: State) -> Array:
+        """C·s·∂²φ/∂m², (n, K)."""
+        ...
+
+
+class Traits(NamedTuple):
+    """What solvers ask of all examples together."""
+
+    n: int
+    d: int
+    nnz: int
+    noiseless: bool
+    far: bool  # whether features lie far from zero
+    grouping: Grouping | None  # which features are corrupted together; None: each by itself
+
+
+@dataclass
+class Point:
+    """Weights and offsets, and what is known of F there; the moments m and v stay with the shards."""
 
     W: Array
     b: Array
     value: Array  # F, (P,)
     offset_left: Array  # what a better offset would lower F by, about, (P,); inf where nobody looked
+    state: Handles
 
 
 class Line(Protocol):
     """F on the plane (w + t·p, b + t·q + δ). A trial step costs O(n) and no pass over X."""
+
+    @property
+    def objective(self) -> Objective:
+        """F."""
+
+    def rounded(self, rounding: float) -> Line:
+        """The same line where kinks are smoothed by a fraction of the loss's scale."""
 
     def expand(self, t: Array, delta: Array) -> Slope:
         """F, its gradient and Hessian in (t, δ)."""
@@ -230,6 +287,111 @@ class Line(Protocol):
         """The point at a step."""
 
 
+class Objective(Protocol):
+    """F = penalty(w) + Σ_shards Σ C·s φ(m, v; y) of P problems with K outputs."""
+
+    K: int
+    P: int
+    fit_intercept: bool
+    traits: Traits
+
+    @property
+    def penalty(self) -> Penalty: ...
+    @property
+    def loss(self) -> Loss: ...
+    @property
+    def coupled(self) -> bool:
+        """Whether a problem has several outputs."""
+
+    @property
+    def rows(self) -> Shard | None:
+        """The only shard, if it is in this process."""
+
+    @property
+    def examples(self) -> Shard:
+        """The same; a TypeError if there is none."""
+
+    @property
+    def batch(self) -> int | None:
+        """How many problems are best solved together; None: all of them."""
+
+    @property
+    def threads(self) -> int:
+        """How many threads a pass over X for all outputs is worth."""
+
+    @property
+    def rounding(self) -> float:
+        """The fraction of the loss's scale by which kinks are smoothed."""
+
+    def rounded(self, rounding: float) -> Objective:
+        """F with other smoothing."""
+
+    def serial(self) -> Objective:
+        """F for a caller that has threads of its own."""
+
+    def select(self, problems: Columns) -> Objective:
+        """F of some of the problems."""
+
+    def restrict(self, point: Point, problems: Columns) -> Point:
+        """A point of some of the problems."""
+
+    def columns(self, problems: Columns) -> Columns:
+        """Their outputs."""
+
+    def total(self, values: Array) -> Array:
+        """Σ over a problem's outputs, (K,) to (P,)."""
+
+    def spread(self, values: NDArray[Number]) -> NDArray[Number]:
+        """A problem's value for each of its outputs, (P,) to (K,)."""
+
+    def dots(self, A: Array, B: Array) -> Array:
+        """Σ A∘B of every problem, (P,)."""
+
+    def total_weight(self) -> Array:
+        """C Σ s, (K,)."""
+
+    def point(self, W: Array, b: Array) -> Point:
+        """The point (W, b): one pass over X, or none at W = 0."""
+
+    def evaluate(self, W: Array, b: Array, state: Handles) -> Point:
+        """The point (W, b) whose moments are known: no pass."""
+
+    def gradient(self, point: Point) -> tuple[Array, Array]:
+        """∂F/∂w, (d, K), and ∂F/∂b, (K,), which is 0 without an offset: one pass."""
+
+    def certificate(self, point: Point, G: Array) -> Array:
+        """A bound on F − min F where the offset is the best one and ∂F/∂w = G, (P,)."""
+
+    def line(self, point: Point, P: Array | None, q: Array | float = 0.0) -> Line:
+        """F along (P, q) from a point: one pass, now; None: along the offset alone."""
+
+    def first_line(self) -> tuple[Line, Array, Array]:
+        """A line from (0, 0), and a fair step (t, δ) on it: three passes."""
+
+    def curvature(self, point: Point) -> Array:
+        """The diagonal of the majoriser's matrix, (d, K)."""
+
+    def preconditioner(self, point: Point) -> Preconditioner:
+        """An approximation of the majoriser's matrix that is quickly solved: about one pass."""
+
+    def hessian(self, point: Point) -> tuple[Array, Array]:
+        """Σ C·s ∂²φ in (w, b), (d + 1, d + 1), and ∇F, (d + 1, 1), of one problem without noise."""
+
+
+@dataclass
+class Result:
+    """The outcome of a batch of P problems with K outputs."""
+
+    W: Array
+    b: Array
+    value: Array  # F, (P,)
+    gap: Array  # a certificate: F exceeds its minimum by no more than this, (P,)
+    converged: NDArray[np.bool_]  # (P,)
+    n_iter: int
+    history: list[float]  # F, summed over the problems, after as many iterations of each
+    left: Array | float = np.inf  # the last estimate of F − min F; above `tol`·F where F merely stood still
+
+
 #: Gives the weights and offsets of all problems as they are now.
 Solution = Callable[[], tuple[Array, Array]]
 #: Called after every iteration with (iteration, F, estimated suboptimality, solution), the numbers summed
@@ -237,9 +399,24 @@ Solution = Callable[[], tuple[Array, Array]]
 Monitor = Callable[[int, float, float, Solution], bool | None]
 
 
-class Solver(Protocol):
-    """Minimises F for all problems from (W, b) until F is about tol·F above its minimum."""
+class Minimizer(Protocol):
+    """Minimises its F for all problems from (W, b) until F is about tol·F above its minimum."""
 
     def __call__(
-        self, objective: Any, W: Array, b: Array, *, tol: float, max_iter: int, monitor: Monitor | None = None
-    ) -> Any: ...
+        self, W: Array, b: Array, *, tol: float, max_iter: int, monitor: Monitor | None = None
+    ) -> Result: ...
+
+
+class Solver(Protocol):
+    """The same for any objective."""
+
+    def __call__(
+        self,
+        objective: Objective,
+        W: Array,
+        b: Array,
+        *,
+        tol: float,
+        max_iter: int,
+        monitor: Monitor | None = None,
+    ) -> Result: ...

@@ -22,28 +22,29 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marginout._core.design.groups import HEAVIEST, Grouping
+from marginout._core.design.groups import HEAVIEST
 from marginout._core.design.storage import centred
 from marginout._core.interfaces import (
     Array,
     Columns,
     Executor,
     Handles,
+    Number,
     Penalty,
+    Point,
     Preconditioner,
     Slope,
     State,
+    Traits,
 )
 from marginout._core.shard import ROUNDING, Shard, View
 from marginout._kernels import _vectors
 from marginout.losses import Loss
-
-T = TypeVar("T", bound=np.generic)
 
 #: Mean square of a feature below which it is not divided by: the square of the quotient would overflow.
 FAINT = 1e-250
@@ -83,33 +84,6 @@ class InProcess:
 
     def sum(self, task: Callable[..., Any], handles: Sequence[Handles], *args: Any) -> Any:
         return task(*[handle[0] for handle in handles], *args)
-
-
-class Traits(NamedTuple):
-    """What solvers ask of all examples together."""
-
-    n: int
-    d: int
-    nnz: int
-    noiseless: bool
-    #: Whether features lie far from zero.
-    far: bool
-    #: Groups of features that are corrupted together.
-    grouping: Grouping | None
-
-
-@dataclass
-class Point:
-    """Weights and offsets, with F there; `state` holds the moments m and v of every shard.
-
-    `offset_left` estimates by how much a better offset would lower F; inf where nobody looked.
-    """
-
-    W: Array
-    b: Array
-    value: Array
-    offset_left: Array
-    state: Handles
 
 
 class Objective:
@@ -193,7 +167,7 @@ class Objective:
         """Σ over a problem's outputs, (K,) to (P,)."""
         return values.reshape(self.P, -1).sum(axis=1) if self.coupled else values
 
-    def spread(self, values: NDArray[T]) -> NDArray[T]:
+    def spread(self, values: NDArray[Number]) -> NDArray[Number]:
         """A problem's value for each of its outputs, (P,) to (K,)."""
         return np.repeat(values, self.loss.outputs) if self.coupled else values
 

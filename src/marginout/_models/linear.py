@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from textwrap import shorten
 from typing import Any, Self
 
@@ -19,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from marginout._core.design import linear_scores
 from marginout._core.design.storage import Design
 from marginout._core.fit import Block, CallbackSupportMixin, Plan, fit_in_memory, minimize, with_callbacks
-from marginout._core.interfaces import Array, Penalty, Solver
+from marginout._core.interfaces import Array, Minimizer, Penalty
 from marginout._core.missing import OPTIONS as MISSING
 from marginout._core.missing import delete_missing
 from marginout._core.objective import Objective
@@ -38,7 +39,7 @@ from marginout._core.targets import (
 from marginout._core.validation import check_option, tidy, warn_user
 from marginout.losses import Loss
 from marginout.noise import Noise, resolve
-from marginout.solvers import SOLVERS, choose
+from marginout.solvers import choose, named
 
 #: Scores are the same if they differ by less than this share of the margin, or of y's interquartile range.
 NEGLIGIBLE = 0.01
@@ -65,7 +66,6 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
     intercept_: Array
     #: For models that have no such parameter.
     missing = "error"
-    warm_start = False
     #: Whether F is a sum over blocks of examples that a solver minimises.
     _fits_blocks = False
     #: The noise of the fit. None in searches, in models stored by older versions, and in weights set by hand.
@@ -100,19 +100,19 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         Sets: all fitted attributes, at the end.
         """
         Y, weights = plan.encode(block.y, block.weights)
-        objective, solve = self._problem(block.design, plan, Y, weights)
-        minimize(self, objective, solve, plan, block.design.d, {"X": block.design.X, "y": block.y})
+        solve = self._problem(block.design, plan, Y, weights)
+        minimize(self, solve, plan, block.design.d, {"X": block.design.X, "y": block.y})
         self._warn_if_collapsed(block.design.X, Y, weights, plan)
 
-    def _problem(self, design: Design, plan: Plan, Y: Array, weights: Array) -> tuple[Any, Solver]:
-        """The objective, for targets and for weights that C is part of, and what minimises it."""
+    def _problem(self, design: Design, plan: Plan, Y: Array, weights: Array) -> Minimizer:
+        """What minimises the objective for targets, and for weights that C is part of."""
         assert plan.loss is not None
         shard = Shard(design, plan.loss, Y, weights)
         objective = Objective.of(self._penalty(), shard, plan.fit_intercept)
-        return objective, choose(self._checked_solver(), objective)
+        return partial(choose(self._checked_solver(), objective), objective)
 
-    def _checked_solver(self) -> str:
-        return check_option("solver", self.solver, ["auto", *SOLVERS])
+    def _checked_solver(self, in_one_place: bool = True) -> str:
+        return named(self.solver, in_one_place).name
 
     def _warn_if_collapsed(self, X: Any, Y: Array, weights: Array, plan: Plan) -> None:
         """Say that the features do not matter to a fitted model, though X and Y vary, and what helps.

@@ -64,6 +64,14 @@ class Search(DropoutLinearModel):
     def _model(self, C: float, noise: Any) -> Any:
         """The estimator of one cell."""
 
+    @property
+    def partial_fit(self) -> Any:
+        """No attribute of a search: an AttributeError that names the cure."""
+        raise AttributeError(
+            f"{type(self).__name__} has no partial_fit: choose C and the noise on a first part of the stream "
+            "by fit, then call partial_fit of best_estimator_."
+        )
+
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Choose C and the noise by cross-validation, and fit the model with them.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.svm import LinearSVC
 
 from marginout._core.design.storage import Design
 from marginout._core.fit import Plan
+from marginout._core.interfaces import Minimizer
 from marginout._core.validation import check_count
 from marginout._models.fdrop import solver
 from marginout._models.fdrop.problem import DeletionProblem
@@ -17,7 +19,6 @@ from marginout._models.linear import DropoutClassifier
 from marginout.estimators._docstrings import documented
 from marginout.losses import Hinge, Loss
 from marginout.noise import Deletion, Noise
-from marginout.solvers import Solver
 
 Array = NDArray[np.float64]
 
@@ -117,7 +118,7 @@ class FeatureDeletionSVC(DropoutClassifier):
         """None: nothing is averaged over, the worst case is taken."""
         return Deletion(0.0)
 
-    def _problem(self, design: Design, plan: Plan, Y: Array, weights: Array) -> tuple[Any, Solver]:
+    def _problem(self, design: Design, plan: Plan, Y: Array, weights: Array) -> Minimizer:
         X = design.X
         n_deletions = check_count("n_deletions", self.n_deletions, 0)
         if n_deletions > X.shape[1]:
@@ -126,12 +127,13 @@ class FeatureDeletionSVC(DropoutClassifier):
             )
         if n_deletions == 0:
             return super()._problem(design, plan, Y, weights)
-        return DeletionProblem.of(X, Y, weights, n_deletions, plan.fit_intercept), solver.solve
+        problem = DeletionProblem.of(X, Y, weights, n_deletions, plan.fit_intercept)
+        return partial(solver.solve, problem)
 
     def _sizes(self) -> dict[str, Any]:
         return {"C": self.C, "n_deletions": self.n_deletions}
 
-    def _checked_solver(self) -> str:
+    def _checked_solver(self, in_one_place: bool = True) -> str:
         return "auto"
 
     def _needs_positive(self) -> bool:

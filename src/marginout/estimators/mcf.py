@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.utils.metaestimators import available_if
 
 from marginout._core.design.storage import Design
 from marginout._core.fit import Plan
+from marginout._core.interfaces import Array, Minimizer
 from marginout._core.objective import Objective
 from marginout._core.shard import Shard
 from marginout._core.validation import check_option
@@ -23,9 +25,6 @@ from marginout._models.mcf.objective import MgfObjective
 from marginout.estimators._docstrings import documented
 from marginout.losses import Loss, Quadratic
 from marginout.noise import Noise
-from marginout.solvers import Solver
-
-Array = NDArray[np.float64]
 
 LOSSES = "logistic", "quadratic", "exponential"
 
@@ -137,11 +136,11 @@ class MCFClassifier(DropoutClassifier):
     def _loss(self, Y: Array) -> Loss | None:
         return Quadratic() if check_option("loss", self.loss, LOSSES) == "quadratic" else None
 
-    def _problem(self, design: Design, plan: Plan, Y: Array, weights: Array) -> tuple[Any, Solver]:
+    def _problem(self, design: Design, plan: Plan, Y: Array, weights: Array) -> Minimizer:
         loss, several = self.loss, Y.shape[1] > 1
         if plan.loss is not None:
             shard = Shard(design, plan.loss, (Y + 1) / 2 if several else Y, weights)
-            return Objective.of(self._penalty(), shard, plan.fit_intercept), least_squares.solve
+            return partial(least_squares.solve, Objective.of(self._penalty(), shard, plan.fit_intercept))
         weights = np.ascontiguousarray(weights[:, 0])
         if loss == "logistic" and several:
             codings = [Coding(Y.argmax(axis=1).astype(np.int64), np.ones((Y.shape[1],) * 2), True)]
@@ -152,7 +151,7 @@ class MCFClassifier(DropoutClassifier):
         objectives = [
             MgfObjective(design, plan.noise, coding, weights, loss, plan.fit_intercept) for coding in codings
         ]
-        return objectives, solver.solve
+        return partial(solver.solve, objectives)
 
     def _shift(self, noise: Noise, d: int, fit_intercept: bool) -> Array:
         return super()._shift(noise, d, fit_intercept) if self.loss == "quadratic" else np.zeros(d)
@@ -291,9 +290,9 @@ class MCFRegressor(DropoutRegressor):
     def _loss(self, Y: Array) -> Loss:
         return Quadratic()
 
-    def _problem(self, design: Design, plan: Plan, Y: Array, weights: Array) -> tuple[Any, Solver]:
+    def _problem(self, design: Design, plan: Plan, Y: Array, weights: Array) -> Minimizer:
         shard = Shard(design, Quadratic(), Y, weights)
-        return Objective.of(self._penalty(), shard, plan.fit_intercept), least_squares.solve
+        return partial(least_squares.solve, Objective.of(self._penalty(), shard, plan.fit_intercept))
 
     def to_sklearn(self) -> Ridge:
         """A fitted :class:`sklearn.linear_model.Ridge` with the same predictions."""

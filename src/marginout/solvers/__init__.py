@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from marginout._core.interfaces import Monitor, Solution, Solver
-from marginout._core.objective import Objective
+from marginout._core.interfaces import Monitor, Objective, Result, Solution, Solver
+from marginout._core.validation import check_option
 from marginout.solvers import continuation, dual, irls, lbfgs, ncg, newton
-from marginout.solvers._progress import Result
 
 __all__ = ["SOLVERS", "Monitor", "Result", "Solution", "Solver", "choose", "named"]
 
@@ -38,14 +37,15 @@ SOLVERS = {spec.name: spec.solve for spec in sorted(TABLE) if spec.suits is None
 
 def named(name: str, in_one_place: bool) -> Spec:
     """The solver that a name stands for; "auto" is nonlinear conjugate gradients."""
-    spec = next(spec for spec in TABLE if spec.name == ("ncg" if name == "auto" else name))
-    if spec.needs_rows and not in_one_place:
-        others = [repr(other.name) for other in TABLE if other.suits is None and not other.needs_rows]
+    specs = {spec.name: spec for spec in sorted(TABLE) if spec.suits is None}
+    suitable = ["auto", *(key for key, spec in specs.items() if in_one_place or not spec.needs_rows)]
+    if isinstance(name, str) and name in specs and name not in suitable:
         raise ValueError(
-            f"solver={name!r} needs all examples in one place: for blocks it must be 'auto', "
-            f"{' or '.join(others)}."
+            f"solver={name!r} needs all examples in one place: for blocks it must be one of "
+            f"{', '.join(map(repr, suitable))}."
         )
-    return spec
+    name = check_option("solver", name, suitable)
+    return specs["ncg" if name == "auto" else name]
 
 
 def choose(name: str, objective: Objective) -> Solver:

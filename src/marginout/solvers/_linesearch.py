@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginout._core.interfaces import Array, Slope
-from marginout._core.objective import Line, Objective, Point
+from marginout._core.interfaces import Array, Line, Objective, Point, Slope
 
 #: A step is good once the slope along the direction has fallen to this fraction of its start.
 SLOPE = 0.03

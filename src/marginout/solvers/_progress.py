@@ -5,61 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
-from dataclasses import dataclass
 from itertools import pairwise
 from threading import Event
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
-from marginout._core.interfaces import Array, Columns, Monitor
-from marginout._core.objective import Objective, Point
-from marginout._core.validation import warn_user
-
-
-@dataclass
-class Result:
-    """The outcome of a batch of P problems with K outputs.
-
-    Attributes
-    ----------
-    W, b : (d, K) and (K,)
-    value : (P,)
-        F at the solution.
-    gap : (P,)
-        Certificate: F exceeds its minimum by no more than this.
-    converged : (P,) of bool
-    n_iter : int
-    history : list of float
-        F, summed over the problems, after as many iterations of each.
-    left : (P,) or infinite
-        The last estimate of F's suboptimality; more than the tolerance where F merely stood still.
-    """
-
-    W: Array
-    b: Array
-    value: Array
-    gap: Array
-    converged: NDArray[np.bool_]
-    n_iter: int
-    history: list[float]
-    left: Array | float = np.inf
-
-    def warn(self, max_iter: int) -> None:
-        """Say how far from the optimum the fit stopped, and what helps, if it did not converge."""
-        late = ~self.converged
-        if not late.any():
-            return
-        worst = float(np.max(self.gap[late] / np.maximum(self.value[late], np.finfo(float).tiny)))
-        when = f"at max_iter={max_iter}" if self.n_iter >= max_iter else "where F would not fall any further"
-        where = f" in {late.sum()} of {late.size} one-vs-rest problems" if late.size > 1 else ""
-        warn_user(
-            f"Stopped {when}{where}; the objective is within {worst:.1e} of its "
-            "minimum (relative, an upper bound). Scale the features, raise max_iter, lower C, or "
-            "raise tol.",
-            ConvergenceWarning,
-        )
+from marginout._core.interfaces import Array, Columns, Monitor, Objective, Point, Result
 
 
 def total_history(histories: Sequence[Sequence[float]], ends: Sequence[float]) -> list[float]:

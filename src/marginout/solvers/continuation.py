@@ -17,10 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from marginout._core.interfaces import Array, Monitor
-from marginout._core.objective import Objective
+from marginout._core.interfaces import Array, Monitor, Objective, Result
 from marginout.solvers import lbfgs, newton
-from marginout.solvers._progress import Result
 from marginout.solvers._smoothing import roundings
 
 #: Fractions of the loss's scale by which its kinks are smoothed, one after the other.

@@ -12,11 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from marginout._core.interfaces import Array, Design, Monitor
-from marginout._core.objective import Objective, Point, settled
+from marginout._core.interfaces import Array, Design, Monitor, Objective, Point, Result
+from marginout._core.objective import settled
 from marginout.losses import Box
 from marginout.solvers._coordinate import SEED, balance, flattest
-from marginout.solvers._progress import Progress, Result
+from marginout.solvers._progress import Progress
 
 #: Sweeps before the first look at the duality gap, and the largest factor from one look to the next.
 FIRST_LOOK, NEXT_LOOK = 6, 4.0

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from marginout._core.interfaces import Array, Monitor
-from marginout._core.objective import Objective
+from marginout._core.interfaces import Array, Monitor, Objective, Result
 from marginout.solvers._linesearch import certify, minimize_line, starting_point
-from marginout.solvers._progress import Progress, Result
+from marginout.solvers._progress import Progress
 from marginout.solvers._systems import Effort, cheapest, make_system
 
 PACK = 0.25

@@ -9,10 +9,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import minimize
 
-from marginout._core.interfaces import Array, Monitor
-from marginout._core.objective import Objective, Point
+from marginout._core.interfaces import Array, Monitor, Objective, Point, Result
 from marginout.solvers._linesearch import certify, settle_offset, starting_point
-from marginout.solvers._progress import Progress, Result
+from marginout.solvers._progress import Progress
 
 MEMORY = 20
 

@@ -15,11 +15,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from marginout._core.interfaces import Array, Monitor
-from marginout._core.objective import Objective, dots
+from marginout._core.interfaces import Array, Monitor, Objective, Result
+from marginout._core.objective import dots
 from marginout.solvers import single_precision
 from marginout.solvers._linesearch import certify, minimize_line, starting_point
-from marginout.solvers._progress import Progress, Result
+from marginout.solvers._progress import Progress
 
 #: Iterations after which the preconditioner is renewed: it ages slowly, and costs a third pass.
 RENEW = 6

@@ -13,11 +13,11 @@ from __future__ import annotations
 import numpy as np
 
 from marginout._core.design import one_blas_thread
-from marginout._core.interfaces import Array, Monitor
-from marginout._core.objective import Objective, dots
+from marginout._core.interfaces import Array, Monitor, Objective, Result
+from marginout._core.objective import dots
 from marginout.solvers import dual
 from marginout.solvers._linesearch import ROUNDING, certify, minimize_line, starting_point
-from marginout.solvers._progress import Progress, Result
+from marginout.solvers._progress import Progress
 from marginout.solvers._smoothing import roundings
 from marginout.solvers._systems import Cholesky, Woodbury, bordered_step
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from marginout._core.interfaces import Array
-from marginout._core.objective import Objective, dots
+from marginout._core.interfaces import Array, Objective
+from marginout._core.objective import dots
 from marginout._kernels import _single_precision
 from marginout.solvers._linesearch import LONGEST, TRIALS
 

@@ -11,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from marginout._core.design import worker_threads
-from marginout._core.interfaces import Array, Monitor
+from marginout._core.interfaces import Array, Monitor, Result
 from marginout._kernels import _fdrop
 from marginout._models.fdrop.problem import DeletionProblem
 from marginout.solvers._coordinate import SEED, balance, flattest
-from marginout.solvers._progress import Result, total_history
+from marginout.solvers._progress import total_history
 
 #: Sweeps before the duality gap is first computed, and the factor from one time to the next.
 FIRST_LOOK, NEXT_LOOK = 4, 1.3

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from marginout._core.interfaces import Monitor
+from marginout._core.interfaces import Monitor, Result
 from marginout._models.mcf.objective import Array, MgfObjective, Point
-from marginout.solvers._progress import Result, total_history
+from marginout.solvers._progress import total_history
 from marginout.solvers._quasi_newton import Memory, wolfe_step
 
 #: Factor on the estimated suboptimality, beyond the largest error of the estimate so far.
