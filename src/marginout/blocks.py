@@ -25,7 +25,7 @@ from marginout._blocks.executors import OnDisk, Recipe, Stored, Threads
 from marginout._blocks.fit import block_shard, check_fit, minimize_blocks, prepare_block
 from marginout._blocks.readers import read_npz, read_parquet, read_svmlight
 from marginout._core.design import design_of
-from marginout._core.fit import Block, Plan, make_plan, merge, set_features
+from marginout._core.fit import Block, Plan, make_plan, merge, set_features, untouched_on_failure
 from marginout._core.shard import Shard
 from marginout._core.validation import check_option
 
@@ -82,7 +82,7 @@ def fit(
     if scratch is not None and not Path(scratch).is_dir():
         raise ValueError(f"scratch={os.fspath(scratch)!r} is no folder: make it, or name another.")
     on_disk = check_option("storage", storage, ["disk", "memory"]) == "disk"
-    with TemporaryDirectory(prefix="marginout-", dir=scratch) as folder, estimator._untouched_on_failure():
+    with TemporaryDirectory(prefix="marginout-", dir=scratch) as folder, untouched_on_failure(estimator):
         disk = OnDisk(Path(folder))
         kept: list[Any] = []
         summaries = []

@@ -28,7 +28,16 @@ from marginout import DropoutSVC as LocalSVC
 from marginout import DropoutSVR as LocalSVR
 from marginout._blocks.executors import add_up
 from marginout._blocks.fit import block_shard, block_weights, check_fit, minimize_blocks, prepare_block
-from marginout._core.fit import Block, Plan, Summary, make_plan, merge, set_features, size_of
+from marginout._core.fit import (
+    Block,
+    Plan,
+    Summary,
+    make_plan,
+    merge,
+    set_features,
+    size_of,
+    untouched_on_failure,
+)
 from marginout._core.interfaces import Array
 from marginout._core.shard import Shard
 from marginout._core.validation import warn_user
@@ -145,7 +154,7 @@ class DaskModel:
                 )
             return super().fit(X, y, sample_weight)  # type: ignore[misc, no-any-return]
         check_fit(self, checkpoint, every)
-        with self._untouched_on_failure():  # type: ignore[attr-defined]
+        with untouched_on_failure(self):
             parts = _aligned(X, y, sample_weight)
             cluster = Cluster(_client(), len(parts[0]))
             prepared = self._prepared(cluster, parts)

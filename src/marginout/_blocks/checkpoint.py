@@ -15,9 +15,8 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from marginout._core.interfaces import Array
 from marginout.solvers import Solution
-
-Array = NDArray[np.float64]
 
 
 def check_folder(path: Path) -> None:

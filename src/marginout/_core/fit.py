@@ -186,6 +186,24 @@ def sum_of_shards(model: Any, executor: Executor, shards: Handles, total: Summar
     return Objective(model._penalty(), executor, shards, traits, plan.loss, K, fit_intercept)
 
 
+@contextmanager
+def untouched_on_failure(model: Any) -> Iterator[None]:
+    """Put the fitted attributes back as they were if anything, Ctrl-C included, breaks the fit."""
+
+    def fitted() -> dict[str, Any]:
+        private = "_stream", "_fitted_noise"
+        return {name: v for name, v in vars(model).items() if name.endswith("_") or name in private}
+
+    before = fitted()
+    try:
+        yield
+    except BaseException:
+        for name in fitted():
+            delattr(model, name)
+        vars(model).update(before)
+        raise
+
+
 def fit_in_memory(model: Any, X: Any, y: Any, sample_weight: Any) -> None:
     """Fit a model to one block.
 

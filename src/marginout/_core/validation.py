@@ -29,6 +29,11 @@ INSIDE = "marginout.", "sklearn.", "joblib."
 HEAVIEST = 1e250
 
 
+def set_parameters(given: dict[str, Any]) -> None:
+    """Keep the parameters of an estimator as they are given: `set_parameters(locals())` in its `__init__`."""
+    vars(given["self"]).update((name, value) for name, value in given.items() if name != "self")
+
+
 def check_real(name: str, value: Any, *, above: float | None = None, least: float | None = None) -> float:
     """A finite real number above or at least some bound."""
     number = float("nan")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from textwrap import shorten
 from typing import Any, Self
@@ -19,7 +17,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from marginout._core.design import linear_scores
 from marginout._core.design.storage import Design
-from marginout._core.fit import Block, CallbackSupportMixin, Plan, fit_in_memory, minimize, with_callbacks
+from marginout._core.fit import (
+    Block,
+    CallbackSupportMixin,
+    Plan,
+    fit_in_memory,
+    minimize,
+    untouched_on_failure,
+    with_callbacks,
+)
 from marginout._core.interfaces import Array, Minimizer, Penalty
 from marginout._core.missing import OPTIONS as MISSING
 from marginout._core.missing import delete_missing
@@ -165,24 +171,6 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
             )
         return shift
 
-    @contextmanager
-    def _untouched_on_failure(self) -> Iterator[None]:
-        """Put the fitted attributes back as they were if anything, Ctrl-C included, breaks the fit."""
-
-        def fitted() -> dict[str, Any]:
-            private = "_stream", "_fitted_noise"
-            return {name: v for name, v in vars(self).items() if name.endswith("_") or name in private}
-
-        before = fitted()
-        try:
-            yield
-        except BaseException:
-            for name in fitted():
-                delattr(self, name)
-            for name, value in before.items():
-                setattr(self, name, value)
-            raise
-
     def _noise(self) -> Noise:
         """The noise model that is trained under, for features of the names that X had."""
         return resolve(self.noise).bind(getattr(self, "feature_names_in_", None))
@@ -292,7 +280,7 @@ class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[mi
         self : object
             The fitted model.
         """
-        with self._untouched_on_failure():
+        with untouched_on_failure(self):
             fit_in_memory(self, X, y, sample_weight)
         return self
 
@@ -378,7 +366,7 @@ class DropoutRegressor(RegressorMixin, DropoutLinearModel):  # type: ignore[misc
         self : object
             The fitted model.
         """
-        with self._untouched_on_failure():
+        with untouched_on_failure(self):
             fit_in_memory(self, X, y, sample_weight)
         return self
 

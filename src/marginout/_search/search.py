@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from abc import abstractmethod
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, Self
@@ -19,14 +18,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length
 
 from marginout._core.design import linear_scores
-from marginout._core.fit import FITTED, FitTask, with_callbacks
+from marginout._core.fit import FITTED, FitTask, untouched_on_failure, with_callbacks
+from marginout._core.interfaces import Array
 from marginout._core.validation import check_count, check_flag, check_option, check_sample_weight, warn_user
 from marginout._models.linear import DropoutLinearModel
 from marginout._search.chains import Part, walk
 from marginout._search.problem import Problem, check_Cs, check_noises, pose
 from marginout.noise import Noise, resolve
 
-Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 #: The search stops this many times farther from the optimum than the refit, unless X has so few entries
@@ -60,9 +59,14 @@ class Outcome:
 class Search(DropoutLinearModel):
     """The search that the three estimators share; it has an estimator for every cell, and is none of them."""
 
-    @abstractmethod
+    #: The class of the cells' estimators. It has all parameters of the search that are not its own.
+    _kind: type
+
     def _model(self, C: float, noise: Any) -> Any:
-        """The estimator of one cell."""
+        """The estimator of one cell: the parameters that it shares with the search are the search's."""
+        model, own = self._kind(C, noise=noise), self.get_params(deep=False)
+        shared = set(own) & set(model.get_params(deep=False)) - {"verbose"}
+        return model.set_params(**{name: own[name] for name in shared})
 
     @property
     def partial_fit(self) -> Any:
@@ -94,7 +98,7 @@ class Search(DropoutLinearModel):
         self : object
             The fitted model.
         """
-        with self._untouched_on_failure():
+        with untouched_on_failure(self):
             classify = is_classifier(self)
             X, y = self._validated(X, y, y_numeric=not classify)
             if classify:

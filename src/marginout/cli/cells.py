@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from marginout._core.interfaces import Array
 
 # fmt: off
 #: Strings that stand for a missing cell in every format: those of pandas.read_csv, and ? as in many archives.

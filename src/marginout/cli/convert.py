@@ -19,6 +19,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
 
+from marginout._core.validation import set_parameters
 from marginout.cli.cells import (
     DATE_CATEGORIES,
     DATE_NUMBERS,
@@ -83,16 +84,7 @@ class ColumnConverter(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         widths: dict[str, int] | None = None,
         strict: bool = False,
     ) -> None:
-        self.numeric = numeric
-        self.categorical = categorical
-        self.text = text
-        self.dates = dates
-        self.decimal = decimal
-        self.marks = marks
-        self.units = units
-        self.thousands = thousands
-        self.widths = widths
-        self.strict = strict
+        set_parameters(locals())
 
     def fit(self, X: Any, y: Any = None) -> ColumnConverter:
         """Store the names of the columns; nothing is learnt from their cells."""

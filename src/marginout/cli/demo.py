@@ -9,13 +9,13 @@ from textwrap import fill
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, train_test_split
 from sklearn.svm import LinearSVC
 
+from marginout._core.interfaces import Array
 from marginout.cli.output import Progress, check_writable, print_json, print_table, write_text
 from marginout.cli.reports import closing, curve_line
 from marginout.estimators.logistic import DropoutLogisticRegression
@@ -25,8 +25,6 @@ from marginout.report import Raw, Section, deletion_figure, facts, page, table, 
 from marginout.report.charts import percent, slider
 from marginout.report.markup import join, values
 from marginout.robustness import DeletionCurve, deletion_curve, group_impact
-
-Array = NDArray[np.float64]
 
 RATES = tuple(round(0.05 * k, 2) for k in range(18))
 PRINTED = 0.0, 0.1, 0.25, 0.5, 0.75

@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from marginout._core.interfaces import Array
 from marginout.cli.modelfile import Model
 from marginout.robustness import group_impact
-
-Array = NDArray[np.float64]
 
 
 def weights(model: Any) -> Array:

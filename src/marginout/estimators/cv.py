@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from marginout._core.validation import set_parameters
 from marginout._models.linear import DropoutClassifier, DropoutRegressor
 from marginout._search.problem import RATES
 from marginout._search.search import GridEdgeWarning, Search
@@ -80,6 +81,8 @@ class DropoutSVCCV(Search, DropoutClassifier):
     (5, 4, 3)
     """
 
+    _kind = DropoutSVC
+
     def __init__(
         self,
         Cs: Any = 10,
@@ -99,34 +102,7 @@ class DropoutSVCCV(Search, DropoutClassifier):
         max_iter: int = 1000,
         verbose: int = 0,
     ) -> None:
-        self.Cs = Cs
-        self.noises = noises
-        self.cv = cv
-        self.scoring = scoring
-        self.n_jobs = n_jobs
-        self.refit = refit
-        self.select = select
-        self.margin = margin
-        self.expectation = expectation
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.missing = missing
-        self.tol = tol
-        self.max_iter = max_iter
-        self.verbose = verbose
-
-    def _model(self, C: float, noise: Any) -> DropoutSVC:
-        return DropoutSVC(
-            C,
-            noise=noise,
-            margin=self.margin,
-            expectation=self.expectation,
-            fit_intercept=self.fit_intercept,
-            class_weight=self.class_weight,
-            missing=self.missing,
-            tol=self.tol,
-            max_iter=self.max_iter,
-        )
+        set_parameters(locals())
 
 
 @documented
@@ -189,6 +165,8 @@ class DropoutLogisticRegressionCV(Search, LogisticProbabilities, DropoutClassifi
     (5, 3, 3)
     """
 
+    _kind = DropoutLogisticRegression
+
     def __init__(
         self,
         Cs: Any = 10,
@@ -207,32 +185,7 @@ class DropoutLogisticRegressionCV(Search, LogisticProbabilities, DropoutClassifi
         max_iter: int = 1000,
         verbose: int = 0,
     ) -> None:
-        self.Cs = Cs
-        self.noises = noises
-        self.cv = cv
-        self.scoring = scoring
-        self.n_jobs = n_jobs
-        self.refit = refit
-        self.select = select
-        self.expectation = expectation
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.missing = missing
-        self.tol = tol
-        self.max_iter = max_iter
-        self.verbose = verbose
-
-    def _model(self, C: float, noise: Any) -> DropoutLogisticRegression:
-        return DropoutLogisticRegression(
-            C,
-            noise=noise,
-            expectation=self.expectation,
-            fit_intercept=self.fit_intercept,
-            class_weight=self.class_weight,
-            missing=self.missing,
-            tol=self.tol,
-            max_iter=self.max_iter,
-        )
+        set_parameters(locals())
 
 
 @documented
@@ -294,6 +247,8 @@ class DropoutSVRCV(Search, DropoutRegressor):
     (5, 4, 3)
     """
 
+    _kind = DropoutSVR
+
     def __init__(
         self,
         Cs: Any = 10,
@@ -312,29 +267,4 @@ class DropoutSVRCV(Search, DropoutRegressor):
         max_iter: int = 1000,
         verbose: int = 0,
     ) -> None:
-        self.Cs = Cs
-        self.noises = noises
-        self.cv = cv
-        self.scoring = scoring
-        self.n_jobs = n_jobs
-        self.refit = refit
-        self.select = select
-        self.epsilon = epsilon
-        self.expectation = expectation
-        self.fit_intercept = fit_intercept
-        self.missing = missing
-        self.tol = tol
-        self.max_iter = max_iter
-        self.verbose = verbose
-
-    def _model(self, C: float, noise: Any) -> DropoutSVR:
-        return DropoutSVR(
-            C,
-            noise=noise,
-            epsilon=self.epsilon,
-            expectation=self.expectation,
-            fit_intercept=self.fit_intercept,
-            missing=self.missing,
-            tol=self.tol,
-            max_iter=self.max_iter,
-        )
+        set_parameters(locals())

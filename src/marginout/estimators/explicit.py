@@ -30,18 +30,19 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from marginout._core.fit import untouched_on_failure
+from marginout._core.interfaces import Array
 from marginout._core.validation import (
     check_count,
     check_features,
     check_flag,
     check_sample_weight,
     make_generator,
+    set_parameters,
     tidy,
 )
 from marginout.estimators._docstrings import documented
 from marginout.noise import Noise, resolve
-
-Array = NDArray[np.float64]
 
 
 def _delegates(name: str) -> Any:
@@ -70,11 +71,7 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
         blocks: bool = True,
         random_state: Any = None,
     ) -> None:
-        self.estimator = estimator
-        self.noise = noise
-        self.n_copies = n_copies
-        self.blocks = blocks
-        self.random_state = random_state
+        set_parameters(locals())
 
     # `sample_weight` is not in the signature: scikit-learn would take it for a promise that a weight of two
     # equals an example given twice, but two examples are never corrupted in the same way.
@@ -101,8 +98,7 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
         n_copies = check_count("n_copies", self.n_copies, 1)
         generator = make_generator(self.random_state)
         method = self._check_estimator()
-        before = {name: vars(self)[name] for name in _SHAPE if name in vars(self)}
-        try:
+        with untouched_on_failure(self):
             X, y = self._validate(X, y)
             noise = noise.bind(getattr(self, "feature_names_in_", None))
             X = check_features(X, noise)
@@ -115,14 +111,6 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
             copies = _Copies(X, noise, n_copies, seed)
             train = _train_in_blocks if method == "partial_fit" else _train_on_all
             train(model, copies, y, {**params, "sample_weight": weights})
-        except BaseException:
-            # Restore the number and the names of the features of the last fit.
-            for name in _SHAPE:
-                if name in vars(self):
-                    delattr(self, name)
-            for name, value in before.items():
-                setattr(self, name, value)
-            raise
         self.estimator_ = model
         return self
 
@@ -216,9 +204,6 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
         tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
         tags.input_tags.positive_only = bool(getattr(self.noise, "positive_only", False))
         return tags
-
-
-_SHAPE = "n_features_in_", "feature_names_in_"
 
 
 @documented

@@ -5,22 +5,18 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from sklearn.svm import LinearSVC
 
 from marginout._core.design.storage import Design
 from marginout._core.fit import Plan
-from marginout._core.interfaces import Minimizer
-from marginout._core.validation import check_count
+from marginout._core.interfaces import Array, Minimizer
+from marginout._core.validation import check_count, set_parameters
 from marginout._models.fdrop import solver
 from marginout._models.fdrop.problem import DeletionProblem
 from marginout._models.linear import DropoutClassifier
 from marginout.estimators._docstrings import documented
 from marginout.losses import Hinge, Loss
 from marginout.noise import Deletion, Noise
-
-Array = NDArray[np.float64]
 
 
 @documented
@@ -102,14 +98,7 @@ class FeatureDeletionSVC(DropoutClassifier):
         max_iter: int = 10_000,
         verbose: int = 0,
     ) -> None:
-        self.C = C
-        self.n_deletions = n_deletions
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.missing = missing
-        self.tol = tol
-        self.max_iter = max_iter
-        self.verbose = verbose
+        set_parameters(locals())
 
     def _loss(self, Y: Array) -> Loss:
         return Hinge()

@@ -7,15 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marginout._core.interfaces import Array
 from marginout._core.targets import Centred, Numbers, Seen, Targets
-from marginout._core.validation import check_option, check_real
+from marginout._core.validation import check_option, check_real, set_parameters
 from marginout._models.latent.model import LatentModel
 from marginout._models.linear import DropoutClassifier, DropoutRegressor
 from marginout.estimators._docstrings import documented
 from marginout.estimators.logistic import LogisticProbabilities
 from marginout.losses import EpsilonInsensitive, Hinge, Loss, logistic
-
-Array = NDArray[np.float64]
 
 
 @documented
@@ -102,25 +101,7 @@ class LatentDropoutSVC(LatentModel, DropoutClassifier):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.n_hidden = n_hidden
-        self.C = C
-        self.noise = noise
-        self.margin = margin
-        self.hidden_penalty = hidden_penalty
-        self.activation = activation
-        self.propagation = propagation
-        self.expectation = expectation
-        self.fit_intercept = fit_intercept
-        self.shared = shared
-        self.class_weight = class_weight
-        self.missing = missing
-        self.solver = solver
-        self.n_init = n_init
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+        set_parameters(locals())
 
     def _loss(self, Y: Array) -> Loss:
         margin = check_real("margin", self.margin, above=0)
@@ -209,24 +190,7 @@ class LatentDropoutLogisticRegression(LatentModel, LogisticProbabilities, Dropou
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.n_hidden = n_hidden
-        self.C = C
-        self.noise = noise
-        self.hidden_penalty = hidden_penalty
-        self.activation = activation
-        self.propagation = propagation
-        self.expectation = expectation
-        self.fit_intercept = fit_intercept
-        self.shared = shared
-        self.class_weight = class_weight
-        self.missing = missing
-        self.solver = solver
-        self.n_init = n_init
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+        set_parameters(locals())
 
     def _loss(self, Y: Array) -> Loss:
         return logistic(check_option("expectation", self.expectation, ["bound", "gaussian"]))
@@ -314,23 +278,7 @@ class LatentDropoutSVR(LatentModel, DropoutRegressor):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.n_hidden = n_hidden
-        self.C = C
-        self.noise = noise
-        self.epsilon = epsilon
-        self.hidden_penalty = hidden_penalty
-        self.activation = activation
-        self.propagation = propagation
-        self.expectation = expectation
-        self.fit_intercept = fit_intercept
-        self.missing = missing
-        self.solver = solver
-        self.n_init = n_init
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
+        set_parameters(locals())
 
     def _loss(self, Y: Array) -> Loss:
         epsilon = check_real("epsilon", self.epsilon, least=0)

@@ -6,18 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_expit, logsumexp
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import LabelBinarizer
 
-from marginout._core.validation import check_option
+from marginout._core.interfaces import Array
+from marginout._core.validation import check_option, set_parameters
 from marginout._models.online.partial_fit import OnlineClassifier
 from marginout.estimators._docstrings import documented
 from marginout.losses import Loss, logistic
-
-Array = NDArray[np.float64]
 
 
 class LogisticProbabilities:
@@ -128,17 +126,7 @@ class DropoutLogisticRegression(LogisticProbabilities, OnlineClassifier):
         warm_start: bool = False,
         verbose: int = 0,
     ) -> None:
-        self.C = C
-        self.noise = noise
-        self.expectation = expectation
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.missing = missing
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.verbose = verbose
+        set_parameters(locals())
 
     def _loss(self, Y: Array) -> Loss:
         return logistic(check_option("expectation", self.expectation, ["bound", "gaussian"]))

@@ -17,7 +17,7 @@ from marginout._core.fit import Plan
 from marginout._core.interfaces import Array, Minimizer
 from marginout._core.objective import Objective
 from marginout._core.shard import Shard
-from marginout._core.validation import check_option
+from marginout._core.validation import check_option, set_parameters
 from marginout._models.linear import DropoutClassifier, DropoutRegressor
 from marginout._models.mcf import least_squares, solver
 from marginout._models.mcf.cumulants import Coding
@@ -122,16 +122,7 @@ class MCFClassifier(DropoutClassifier):
         warm_start: bool = False,
         verbose: int = 0,
     ) -> None:
-        self.loss = loss
-        self.C = C
-        self.noise = noise
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.missing = missing
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.verbose = verbose
+        set_parameters(locals())
 
     def _loss(self, Y: Array) -> Loss | None:
         return Quadratic() if check_option("loss", self.loss, LOSSES) == "quadratic" else None
@@ -278,14 +269,7 @@ class MCFRegressor(DropoutRegressor):
         warm_start: bool = False,
         verbose: int = 0,
     ) -> None:
-        self.C = C
-        self.noise = noise
-        self.fit_intercept = fit_intercept
-        self.missing = missing
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.verbose = verbose
+        set_parameters(locals())
 
     def _loss(self, Y: Array) -> Loss:
         return Quadratic()

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.svm import LinearSVC, LinearSVR
 
-from marginout._core.validation import check_option, check_real
+from marginout._core.interfaces import Array
+from marginout._core.validation import check_option, check_real, set_parameters
 from marginout._models.online.partial_fit import OnlineClassifier, OnlineRegressor
 from marginout.estimators._docstrings import documented
 from marginout.losses import EpsilonInsensitive, Hinge, Loss
-
-Array = NDArray[np.float64]
 
 
 @documented
@@ -86,18 +84,7 @@ class DropoutSVC(OnlineClassifier):
         warm_start: bool = False,
         verbose: int = 0,
     ) -> None:
-        self.C = C
-        self.noise = noise
-        self.margin = margin
-        self.expectation = expectation
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.missing = missing
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.verbose = verbose
+        set_parameters(locals())
 
     def _loss(self, Y: Array) -> Loss:
         margin = check_real("margin", self.margin, above=0)
@@ -173,17 +160,7 @@ class DropoutSVR(OnlineRegressor):
         warm_start: bool = False,
         verbose: int = 0,
     ) -> None:
-        self.C = C
-        self.noise = noise
-        self.epsilon = epsilon
-        self.expectation = expectation
-        self.fit_intercept = fit_intercept
-        self.missing = missing
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.verbose = verbose
+        set_parameters(locals())
 
     def _loss(self, Y: Array) -> Loss:
         epsilon = check_real("epsilon", self.epsilon, least=0)

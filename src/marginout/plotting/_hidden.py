@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from marginout._core.validation import check_count
 from marginout.plotting._axes import pyplot
 
-Array = NDArray[np.float64]
-
 
 class HiddenUnitsDisplay:
     """Hidden units: their weights, the examples to which they respond most, their mean response by class.

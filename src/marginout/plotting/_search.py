@@ -6,16 +6,14 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+from marginout._core.interfaces import Array
 from marginout._search.path import Path, path
 from marginout._search.problem import RATES
 from marginout.noise import Dropout, Noise
 from marginout.plotting._axes import axes
-
-Array = NDArray[np.float64]
 
 
 def label(noise: Any) -> str:

@@ -6,17 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length
 
+from marginout._core.interfaces import Array
 from marginout._core.validation import check_count, check_flag, check_option, make_generator
 from marginout.noise.grouping import resolve_groups
 from marginout.robustness.containers import are_texts, data_frame, names_of
 from marginout.robustness.deletions import RandomDeletion, WordDeletion, WorstDeletion
 from marginout.robustness.scoring import check_scorer, enter, estimator_name, score_name
-
-Array = NDArray[np.float64]
 
 KINDS = "random", "worst", "groups"
 

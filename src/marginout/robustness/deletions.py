@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils.validation import column_or_1d
 
+from marginout._core.interfaces import Array
 from marginout.robustness.containers import like, numbers_in
-
-Array = NDArray[np.float64]
 
 #: Entries, times classes, of the rows for which the worst deletions are found at a time.
 WORST_BLOCK = 4_000_000

@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length
 
+from marginout._core.interfaces import Array
 from marginout._core.validation import check_count
 from marginout.noise.grouping import resolve_groups
 from marginout.robustness.containers import are_texts, data_frame, like, names_of, numbers_in
 from marginout.robustness.scoring import check_scorer, enter, estimator_name, score_name
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

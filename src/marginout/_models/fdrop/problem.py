@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from marginout._core.design import csr_arrays
-
-Array = NDArray[np.float64]
+from marginout._core.interfaces import Array
 
 #: Smallest entry of X whose square is far enough from zero to be divided by.
 TINY = 1e-140

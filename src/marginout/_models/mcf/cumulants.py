@@ -16,10 +16,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from marginout._core.design import BLOCK_ENTRIES, Design, GroupSums, linear_scores, worker_threads
+from marginout._core.interfaces import Array
 from marginout._kernels import _mgf
 from marginout.noise import Deletion, Noise
-
-Array = NDArray[np.float64]
 
 #: Multiplications that cost as much as one exponential.
 WORTH = 10

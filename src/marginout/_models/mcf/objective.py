@@ -17,14 +17,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
 from marginout._core.design import Design
+from marginout._core.interfaces import Array
 from marginout._models.mcf.cumulants import Coding, make_cumulants
 from marginout.noise import Noise
-
-Array = NDArray[np.float64]
 
 #: Most Newton steps for the offset, and the decrement, relative to F, at which they end.
 OFFSET_STEPS, OFFSET = 50, 1e-13

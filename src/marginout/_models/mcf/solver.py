@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from marginout._core.interfaces import Monitor, Result
-from marginout._models.mcf.objective import Array, MgfObjective, Point
+from marginout._core.interfaces import Array, Monitor, Result
+from marginout._models.mcf.objective import MgfObjective, Point
 from marginout.solvers._progress import total_history
 from marginout.solvers._quasi_newton import Memory, wolfe_step
 

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
+from marginout._core.fit import untouched_on_failure
+from marginout._core.interfaces import Array
 from marginout._core.targets import Centred, Numbers, OneVsRest, Targets, check_targets, class_weights
 from marginout._core.validation import (
     LARGEST,
@@ -20,8 +22,6 @@ from marginout._core.validation import (
 )
 from marginout._models.linear import DropoutClassifier, DropoutLinearModel, DropoutRegressor
 from marginout._models.online.stream import Stream
-
-Array = NDArray[np.float64]
 
 
 class Online(DropoutLinearModel):
@@ -121,7 +121,7 @@ class OnlineClassifier(Online, DropoutClassifier):
         self : object
             The fitted model.
         """
-        with self._untouched_on_failure():
+        with untouched_on_failure(self):
             first = not hasattr(self, "coef_")
             known = self._checked_classes(classes, first)
             X, y = self._validated(X, y, reset=first)
@@ -193,7 +193,7 @@ class OnlineRegressor(Online, DropoutRegressor):
         self : object
             The fitted model.
         """
-        with self._untouched_on_failure():
+        with untouched_on_failure(self):
             first = not hasattr(self, "coef_")
             X, y = self._validated(X, y, y_numeric=True, reset=first)
             weights = check_sample_weight(sample_weight, X)
