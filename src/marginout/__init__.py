@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     )
     from marginout.estimators.explicit import ExplicitCorruptionClassifier, ExplicitCorruptionRegressor
     from marginout.estimators.fdrop import FeatureDeletionSVC
+    from marginout.estimators.imputer import GaussianImputer
     from marginout.estimators.latent import (
         LatentDropoutLogisticRegression,
         LatentDropoutSVC,
@@ -47,6 +48,7 @@ __all__ = [
     "ExplicitCorruptionClassifier",
     "ExplicitCorruptionRegressor",
     "FeatureDeletionSVC",
+    "GaussianImputer",
     "GridEdgeWarning",
     "GroupImpactDisplay",
     "HiddenUnitsDisplay",
@@ -77,6 +79,7 @@ _HOMES = {
     "estimators.cv": ["DropoutLogisticRegressionCV", "DropoutSVCCV", "DropoutSVRCV", "GridEdgeWarning"],
     "estimators.explicit": ["ExplicitCorruptionClassifier", "ExplicitCorruptionRegressor"],
     "estimators.fdrop": ["FeatureDeletionSVC"],
+    "estimators.imputer": ["GaussianImputer"],
     "estimators.latent": ["LatentDropoutLogisticRegression", "LatentDropoutSVC", "LatentDropoutSVR"],
     "estimators.logistic": ["DropoutLogisticRegression"],
     "estimators.mcf": ["MCFClassifier", "MCFRegressor"],

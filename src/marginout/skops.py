@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 
 import marginout
 from marginout import noise
+from marginout._core.gaussian import Law
 from marginout._models.online.stream import Stream
 
 __all__ = ["trusted_types"]
@@ -42,5 +43,5 @@ def trusted_types() -> list[str]:
         for kind in (getattr(module, name) for name in module.__all__)
         if inspect.isclass(kind) and issubclass(kind, base) and not inspect.isabstract(kind)
     )
-    names = [f"{kind.__module__}.{kind.__qualname__}" for kind in (*public, Stream, noise.Moments)]
+    names = [f"{kind.__module__}.{kind.__qualname__}" for kind in (*public, Stream, Law, noise.Moments)]
     return sorted([*names, "marginout.solvers.online.Stream"])  # its name in files of before

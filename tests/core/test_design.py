@@ -243,7 +243,7 @@ def test_linear_scores_are_a_product(layout, dtype):
 @pytest.fixture
 def eager(monkeypatch):
     """Threads for any work, and dense blocks small enough that there are several."""
-    monkeypatch.setattr(_storage, "SERIAL_WORK", 0)
+    monkeypatch.setattr("marginout._core.threads.SERIAL_WORK", 0)
     monkeypatch.setattr(_storage, "BLOCK_ENTRIES", 50 * D)
 
 

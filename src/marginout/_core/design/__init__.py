@@ -12,9 +12,8 @@ from marginout._core.design.storage import (
     design_of,
     linear_scores,
     make_design,
-    one_blas_thread,
-    worker_threads,
 )
+from marginout._core.threads import one_blas_thread, worker_threads
 
 __all__ = [
     "BLOCK_ENTRIES",

@@ -22,22 +22,20 @@ from abc import abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from marginout._core import interfaces
 from marginout._core.design.buffers import BufferPool
 from marginout._core.interfaces import Array, Columns
+from marginout._core.threads import SERIAL_WORK, one_blas_thread, worker_threads
 from marginout._kernels import _dual, _passes
 from marginout.noise import Noise
 
-#: Multiplications below which a second thread costs more than it brings.
-SERIAL_WORK = 200_000
 #: Entries of a dense block: 128 rows of 784 float64 values, small enough for a core's cache.
 BLOCK_ENTRIES = 100_000
 #: A feature lies far from zero if its squared mean is so many times its variance, noise included: never under
@@ -70,11 +68,6 @@ def csr_arrays(X: Any) -> tuple[Any, Any, Any]:
     indptr = X.indptr.astype(X.indices.dtype, copy=False)
     data, indices = (X.data, X.indices) if X.nnz else (np.zeros(1, X.dtype), np.zeros(1, indptr.dtype))
     return np.ascontiguousarray(data), np.ascontiguousarray(indices), np.ascontiguousarray(indptr)
-
-
-def worker_threads(work: int) -> int:
-    """How many threads some multiplications are worth, within the limits in force."""
-    return int(_passes.max_threads()) if work > SERIAL_WORK else 1
 
 
 class Design(interfaces.Design):
@@ -398,16 +391,6 @@ class DenseDesign(Design):
             if first is not None and other is not None:
                 first += other
         return first
-
-
-@lru_cache(maxsize=1)
-def _pools() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-def one_blas_thread() -> Any:
-    """A context in which BLAS keeps to one thread."""
-    return _pools().limit(limits=1, user_api="blas")
 
 
 #: By whether features are corrupted in groups, and whether X is CSR; `groups` adds its own.

@@ -1,0 +1,203 @@
+r"""The normal law x ~ N(μ, Σ) of the features, and of what is missing given what is known.
+
+With x = μ + L z + ε, z ~ N(0, I_r) and ε ~ N(0, D), D diagonal, Σ = LLᵀ + D. Where O is known and M missing,
+
+    A = I + L_Oᵀ D_O⁻¹ L_O,   G = A⁻¹,   E z = G L_Oᵀ D_O⁻¹ (x_O − μ_O)
+    x̂_M = μ_M + L_M E z           S_M = L_M G L_Mᵀ + D_M
+
+which are the textbook's Σ_MO Σ_OO⁻¹ (x_O − μ_O) and Σ_MM − Σ_MO Σ_OO⁻¹ Σ_OM. A and G depend on the pattern of
+what is known alone. The A of many patterns are one matrix product: a row of zeros and ones for each, times
+the products l_d l_dᵀ/D_d of every feature.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginout._core.gaussian.patterns import Patterns
+from marginout._core.interfaces import Array
+from marginout._core.threads import one_blas_thread, worker_threads
+
+#: Numbers of the matrices G that are worked on at a time: 32 MB.
+AT_ONCE = 2**22
+#: Numbers of the matrices G that a law remembers, and that a conditional variance keeps: 64 MB and 256 MB.
+REMEMBERED, KEPT = 2**23, 2**25
+
+
+class Law:
+    """x = μ + scale∘(L z + ε), with ε ~ N(0, D). A feature of scale 0 is constant.
+
+    Parameters
+    ----------
+    mean, scale : (d,)
+    loadings : (d, r), L in units of the scale
+    noise : (d,), D in units of the squared scale, positive
+    """
+
+    def __init__(self, mean: Array, scale: Array, loadings: Array, noise: Array) -> None:
+        self.mean, self.scale, self.loadings, self.noise = mean, scale, loadings, noise
+        self._forget()
+
+    def _forget(self) -> None:
+        self._remembered: OrderedDict[bytes, Array] = OrderedDict()
+        self._lock = Lock()
+
+    def __getstate__(self) -> dict[str, Array]:
+        return {name: getattr(self, name) for name in ("mean", "scale", "loadings", "noise")}
+
+    def __setstate__(self, state: dict[str, Array]) -> None:
+        self.__dict__.update(state)
+        self._forget()
+
+    @property
+    def rank(self) -> int:
+        return int(self.loadings.shape[1])
+
+    @cached_property
+    def _triangle(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        return np.tril_indices(self.rank)
+
+    @cached_property
+    def _products(self) -> Array:
+        """l_d l_dᵀ/D_d of every feature, the lower triangle, (d, r(r + 1)/2)."""
+        rows, columns = self._triangle
+        scaled = self.loadings / self.noise[:, None]
+        return np.asarray(scaled[:, rows] * self.loadings[:, columns])
+
+    def covariance(self) -> Array:
+        """Σ, (d, d)."""
+        inner = self.loadings @ self.loadings.T + np.diag(self.noise)
+        return np.asarray(self.scale[:, None] * inner * self.scale)
+
+    def standardised(self, X: Any) -> Array:
+        """(x − μ)/scale, and 0 where x is missing or constant."""
+        Y = (X - self.mean) / np.where(self.scale > 0, self.scale, np.inf)
+        Y[np.isnan(Y)] = 0.0
+        return np.asarray(Y)
+
+    def precisions(self, known: NDArray[np.bool_]) -> Array:
+        """A of some patterns, (u, r, r), of which the lower triangle is filled."""
+        A = np.zeros((len(known), self.rank, self.rank))
+        A[:, self._triangle[0], self._triangle[1]] = known.astype(np.float64) @ self._products
+        np.einsum("uii->ui", A)[...] += 1.0
+        return A
+
+    def posteriors(self, known: NDArray[np.bool_]) -> Array:
+        """G of some patterns, (u, r, r)."""
+        A = self.precisions(known)
+        upper = self._triangle
+        A[:, upper[1], upper[0]] = A[:, upper[0], upper[1]]
+        return np.asarray(np.linalg.inv(A))
+
+    def parts(self, patterns: Patterns) -> Iterator[tuple[slice, Array]]:
+        """G of all patterns, so many at a time that memory stays small."""
+        step = max(1, AT_ONCE // self.rank**2)
+        for start in range(0, len(patterns), step):
+            some = slice(start, min(start + step, len(patterns)))
+            yield some, self._recalled(patterns.names[some], patterns.known[some])
+
+    def _recalled(self, names: list[bytes], known: NDArray[np.bool_]) -> Array:
+        """G of some patterns; those seen lately are not computed again."""
+        room = REMEMBERED // self.rank**2
+        if len(names) > room:
+            return self.posteriors(known)
+        with self._lock:
+            seen = {name: self._remembered[name] for name in names if name in self._remembered}
+        new = [i for i, name in enumerate(names) if name not in seen]
+        found = self.posteriors(known[new])
+        if not seen:
+            G = found
+        else:
+            G = np.empty((len(names), self.rank, self.rank))
+            G[new] = found
+            for i, name in enumerate(names):
+                if name in seen:
+                    G[i] = seen[name]
+        with self._lock:
+            for i, name in enumerate(names):
+                self._remembered[name] = G[i].copy() if name not in seen else seen[name]
+                self._remembered.move_to_end(name)
+            while len(self._remembered) > room:
+                self._remembered.popitem(last=False)
+        return G
+
+    def latent(self, Y: Array, patterns: Patterns) -> Array:
+        """E z of standardised rows, (n, r)."""
+        Z = Y @ (self.loadings / self.noise[:, None])
+        for some, G in self.parts(patterns):
+            for rows, each in zip(patterns.rows[some], G, strict=True):
+                Z[rows] = Z[rows] @ each
+        return np.asarray(Z)
+
+    def fill(self, X: NDArray[Any]) -> NDArray[Any]:
+        """X with conditional means for NaN; X itself where there are none."""
+        return self._by_rows(X, self._filled, X.dtype)
+
+    def variances(self, X: NDArray[Any]) -> NDArray[Any]:
+        """The conditional variance of every missing value, and 0 of what is known, (n, d)."""
+        return self._by_rows(np.isnan(X), self._variances, X.dtype)
+
+    def draw(self, X: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+        """X with draws from the conditional law for NaN."""
+        missing = np.isnan(X)
+        rows = np.flatnonzero(missing.any(axis=1))
+        out, some = X.copy(), X[rows].astype(np.float64)
+        patterns = Patterns(~missing[rows])
+        Z = self.latent(self.standardised(some), patterns)
+        E = rng.standard_normal(Z.shape)
+        for part, G in self.parts(patterns):
+            for own, root in zip(patterns.rows[part], np.linalg.cholesky(G), strict=True):
+                Z[own] += E[own] @ root.T
+        noise = rng.standard_normal(some.shape) * np.sqrt(self.noise)
+        drawn = self.mean + self.scale * (Z @ self.loadings.T + noise)
+        out[rows] = np.where(missing[rows], drawn, some).astype(X.dtype)
+        return out
+
+    def _filled(self, X: Array) -> Array:
+        known = ~np.isnan(X)
+        Z = self.latent(self.standardised(X), Patterns(known))
+        return np.where(known, X, self.mean + self.scale * (Z @ self.loadings.T))
+
+    def _variances(self, missing: NDArray[np.bool_]) -> Array:
+        patterns = Patterns(~missing)
+        out = np.empty(patterns.known.shape)
+        for some, G in self.parts(patterns):
+            out[some] = self.spread(G)
+        out *= ~patterns.known * self.scale**2
+        return np.asarray(out[patterns.index])
+
+    def spread(self, G: Array) -> Array:
+        """l_d·G l_d + D_d of some G and every feature, (u, d)."""
+        rows, columns = self._triangle
+        twice = np.where(rows == columns, 1.0, 2.0)
+        squares = (self._products * self.noise[:, None]).T
+        return np.asarray((G[:, rows, columns] * twice) @ squares + self.noise)
+
+    def _by_rows(self, X: NDArray[Any], work: Any, dtype: Any) -> NDArray[Any]:
+        """`work` on the rows of X that miss values, in all threads; other rows are kept."""
+        missing = X if X.dtype == bool else np.isnan(X)
+        rows = np.flatnonzero(missing.any(axis=1))
+        out = X.astype(dtype, copy=len(rows) > 0)
+        size = max(256, AT_ONCE // (4 * X.shape[1]))
+        threads = worker_threads(len(rows) * X.shape[1] * self.rank)
+        count = max(1, -(-len(rows) // size), min(threads, len(rows)))
+        pieces = np.array_split(rows, count) if len(rows) else []
+
+        def run(some: NDArray[np.intp]) -> None:
+            out[some] = work(X[some] if X.dtype == bool else X[some].astype(np.float64))
+
+        if threads == 1 or len(pieces) < 2:
+            for some in pieces:
+                run(some)
+            return out
+        with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
+            list(pool.map(run, pieces))
+        return out
