@@ -153,7 +153,7 @@ def test_plain_machines_that_stand_still_are_not_called_solved(monkeypatch):
     rng = np.random.default_rng(5)
     X = rng.normal(size=(400, 300))
     y = (X @ rng.normal(size=300) + 0.5 * 300**0.5 * rng.normal(size=400) > 0).astype(int)
-    with pytest.warns(ConvergenceWarning, match="would not fall any further.* within .* of its minimum"):
+    with pytest.warns(ConvergenceWarning, match="Stopped .* within .* of its minimum"):
         blocks.fit(DropoutSVC(noise=0.0, tol=1e-7, max_iter=5000), [(X, y)], storage="memory")
 
 

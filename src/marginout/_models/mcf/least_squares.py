@@ -19,6 +19,8 @@ from marginout.solvers._systems import Effort, System, cheapest, make_system
 EFFORT = Effort(largest=6000, passes=60, tol=1e-4, max_iter=500, centred=True)
 #: Suboptimality, relative to F, that counts as converged where rounding allows no further step.
 ROUNDING = 1e-7
+#: Relative rounding error of a score.
+EPSILON = float(np.finfo(float).eps)
 
 
 def solve(
@@ -35,6 +37,8 @@ def solve(
     form = cheapest(objective.examples.design, 1, objective.K, EFFORT) if form == "auto" else form
     system = _system(objective, form)
     point, history = _centred(objective, W, b), []
+    rows = objective.examples
+    squares = float(rows.design.diagonal(np.ascontiguousarray(rows.weights))[0].sum())
     last = point
     left = np.full(objective.K, np.inf)
     for iteration in range(max_iter + 1):
@@ -45,7 +49,8 @@ def solve(
             system = _system(objective, form)
             dW = system.solve(-G)
         # The loss is quadratic: half the slope along the Newton step is the suboptimality itself.
-        before, left = left, 0.5 * np.abs(np.einsum("dk,dk->k", G, dW)) + point.offset_left
+        hidden = _hidden(squares, point.W)
+        before, left = left, 0.5 * np.abs(np.einsum("dk,dk->k", G, dW)) + point.offset_left + hidden
         stop = False
         if iteration:
             history.append(float(point.value.sum()))
@@ -67,7 +72,17 @@ def solve(
         point = _centred(objective, point.W + dW, point.b)
     with np.errstate(over="ignore"):
         gap = np.minimum(objective.certificate(point, G) + point.offset_left, 2 * left)
-    return Result(point.W, point.b, point.value, gap, converged, max(iteration, 1), history)
+    return Result(point.W, point.b, point.value, gap + hidden, converged, max(iteration, 1), history)
+
+
+def _hidden(squares: float, W: Array) -> Array:
+    """½‖δG‖², (K,): the suboptimality that rounding hides, with squares = Σ a_n‖x_n‖².
+
+    A score has an error of about ε‖x_n‖‖w‖, and the gradient one of Σ a_n‖x_n‖ times that. It matters for
+    C beyond 1e8 only, where F is the small difference of large numbers.
+    """
+    with np.errstate(over="ignore"):
+        return np.asarray(0.5 * (EPSILON * squares) ** 2 * np.einsum("dk,dk->k", W, W))
 
 
 def _solution(point: Point) -> Solution:
