@@ -96,6 +96,30 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
     def _targets(self, seen: Any, fit_intercept: bool) -> Targets:
         """How y becomes targets, after a look at all of it."""
 
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Training data. Dense data in any memory order and CSR data, float32 or float64,
+            are used as they are; other sparse formats, and large dense data of which three
+            quarters or more are zeros, are converted to CSR first.
+        y : array-like of shape (n_samples,)
+            Class labels or targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the examples, >= 0; each multiplies its example's loss.
+
+        Returns
+        -------
+        self : object
+            The fitted model.
+        """
+        with untouched_on_failure(self):
+            fit_in_memory(self, X, y, sample_weight)
+        return self
+
     def _penalty(self) -> Penalty:
         """The penalty that the parameters describe."""
         return Ridge()
@@ -260,30 +284,6 @@ class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[mi
         tags.classifier_tags.poor_score = tags.input_tags.positive_only
         return tags
 
-    @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Training data. Dense data in any memory order and CSR data, float32 or float64,
-            are used as they are; other sparse formats, and large dense data of which three
-            quarters or more are zeros, are converted to CSR first.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the examples, >= 0; each multiplies its example's loss.
-
-        Returns
-        -------
-        self : object
-            The fitted model.
-        """
-        with untouched_on_failure(self):
-            fit_in_memory(self, X, y, sample_weight)
-        return self
-
     def _validated_for_fit(self, X: Any, y: Any) -> tuple[Any, Any]:
         X, y = self._validated(X, y)
         check_classification_targets(y)
@@ -345,30 +345,6 @@ class DropoutRegressor(RegressorMixin, DropoutLinearModel):  # type: ignore[misc
         # Noise trades the score on clean data for that on corrupted data: no promise about the first.
         tags.regressor_tags.poor_score = True
         return tags
-
-    @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Training data. Dense data in any memory order and CSR data, float32 or float64,
-            are used as they are; other sparse formats, and large dense data of which three
-            quarters or more are zeros, are converted to CSR first.
-        y : array-like of shape (n_samples,)
-            Targets.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the examples, >= 0; each multiplies its example's loss.
-
-        Returns
-        -------
-        self : object
-            The fitted model.
-        """
-        with untouched_on_failure(self):
-            fit_in_memory(self, X, y, sample_weight)
-        return self
 
     def _validated_for_fit(self, X: Any, y: Any) -> tuple[Any, Any]:
         X, y = self._validated(X, y, y_numeric=True)

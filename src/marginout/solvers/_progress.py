@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from itertools import pairwise
@@ -13,7 +13,7 @@ import numpy as np
 from marginout._core.interfaces import Array, Columns, Monitor, Objective, Point, Result
 
 
-def total_history(histories: Sequence[Sequence[float]], ends: Sequence[float]) -> list[float]:
+def total_history(histories: Sequence[Sequence[float]], ends: Iterable[float]) -> list[float]:
     """F summed over problems after as many iterations of each; one that ended earlier stays at its end."""
     length = max(map(len, histories))
     padded = [[*own, *[end] * (length - len(own))] for own, end in zip(histories, ends, strict=True)]
@@ -194,8 +194,5 @@ class Progress:
 
     def result(self) -> Result:
         converged = self._converged | self._stop.is_set()
-        length = max(map(len, self._history))
-        padded = [values + values[-1:] * (length - len(values)) for values in self._history]
-        history = [sum(values) for values in zip(*padded, strict=True)]
-        n_iter = int(self._n_iter.max())
+        history, n_iter = total_history(self._history, self._value), int(self._n_iter.max())
         return Result(self._W, self._b, self._value, self._gap, converged, n_iter, history, self._left)

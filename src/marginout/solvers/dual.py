@@ -25,8 +25,8 @@ AGAIN = 1.3
 #: A look is due when the largest violation, to which the gap is about proportional, promises this
 #: fraction of the tolerance: a look costs as much as some sweeps.
 DUE = 0.7
-#: The penalty of Σβ, as a fraction of the examples' mean squared norm.
-PENALTY = 0.01
+#: Weight ρ of ½ρ(Σβ)² in the augmented Lagrangian, as a fraction of the examples' mean squared norm.
+RHO = 0.01
 TINY = 1e-300
 
 
@@ -130,7 +130,7 @@ class _Descent:
         self.box, self.w = box, np.zeros(design.d)
         self._sweep = design.sweep
         self._norms = np.maximum(norms, np.finfo(float).tiny)
-        self._rho = PENALTY * float(norms.mean()) if fit_intercept else 0.0
+        self._rho = RHO * float(norms.mean()) if fit_intercept else 0.0
         self.beta = np.zeros(design.n)
         self._offset = np.array([0.0, centre if fit_intercept else 0.0])
         self._order = np.flatnonzero(box.high > box.low)
