@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from abc import abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -99,13 +98,18 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
         generator = make_generator(self.random_state)
         method = self._check_estimator()
         with untouched_on_failure(self):
-            X, y = self._validate(X, y)
+            kinds = [np.float64, np.float32]
+            numeric = is_regressor(self)
+            X, y = validate_data(self, tidy(X), y, accept_sparse="csr", dtype=kinds, y_numeric=numeric)
+            if not numeric:
+                check_classification_targets(y)
             noise = noise.bind(getattr(self, "feature_names_in_", None))
             X = check_features(X, noise)
             noise.moments(X.shape[1])  # for its check of the parameters' lengths
             params = self._route(params, method)
             weights = check_sample_weight(params.pop("sample_weight", None), X) / n_copies
-            self._check_targets(y, weights)
+            if not numeric:
+                _check_classes(y, weights)
             seed = int(generator.integers(2**63))
             model = self._seeded(generator)
             copies = _Copies(X, noise, n_copies, seed)
@@ -114,23 +118,12 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
         self.estimator_ = model
         return self
 
-    @abstractmethod
-    def _validate(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """X and y, checked."""
-
-    @abstractmethod
-    def _suits(self, estimator: Any) -> bool:
-        """Whether an estimator is a classifier, or a regressor, as this class needs."""
-
-    def _check_targets(self, y: Any, weights: Array) -> None:
-        """Raise if nothing can be learnt from the targets."""
-
     def _check_estimator(self) -> str:
         """The name of the method that trains; raise if the estimator does not suit, or takes no weights."""
         estimator = self.estimator
         if isinstance(estimator, type) or not hasattr(estimator, "fit"):
             raise TypeError(f"estimator={estimator!r} must be an estimator, such as LogisticRegression().")
-        if not self._suits(estimator):
+        if not (is_regressor if is_regressor(self) else is_classifier)(estimator):
             raise ValueError(
                 f"estimator={estimator!r} does not suit {type(self).__name__}: give a classifier to "
                 "ExplicitCorruptionClassifier and a regressor to ExplicitCorruptionRegressor."
@@ -251,22 +244,6 @@ class ExplicitCorruptionClassifier(ClassifierMixin, _ExplicitCorruption):  # typ
     True
     """
 
-    def _validate(self, X: Any, y: Any) -> tuple[Any, Any]:
-        X, y = validate_data(self, tidy(X), y, accept_sparse="csr", dtype=[np.float64, np.float32])
-        check_classification_targets(y)
-        return X, y
-
-    def _suits(self, estimator: Any) -> bool:
-        return bool(is_classifier(estimator))
-
-    def _check_targets(self, y: Any, weights: Array) -> None:
-        present = np.unique(y[weights > 0])
-        if len(present) < 2:
-            raise ValueError(
-                f"y has examples of positive sample_weight in one class only ({present[0]!r}): a classifier "
-                "needs at least two classes."
-            )
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         # A few noisy copies, perhaps each seen once: no promise about clean accuracy.
@@ -362,19 +339,21 @@ class ExplicitCorruptionRegressor(RegressorMixin, _ExplicitCorruption):  # type:
     (442,)
     """
 
-    def _validate(self, X: Any, y: Any) -> tuple[Any, Any]:
-        kinds = [np.float64, np.float32]
-        X, y = validate_data(self, tidy(X), y, accept_sparse="csr", dtype=kinds, y_numeric=True)
-        return X, y
-
-    def _suits(self, estimator: Any) -> bool:
-        return bool(is_regressor(estimator))
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         # Noise trades the score on clean data for that on corrupted data: no promise about the first.
         tags.regressor_tags.poor_score = True
         return tags
+
+
+def _check_classes(y: Any, weights: Array) -> None:
+    """Raise if there are no two classes to tell apart."""
+    present = np.unique(y[weights > 0])
+    if len(present) < 2:
+        raise ValueError(
+            f"y has examples of positive sample_weight in one class only ({present[0]!r}): a classifier "
+            "needs at least two classes."
+        )
 
 
 class _Copies:
