@@ -17,7 +17,15 @@ from marginout._core.design import make_design
 from marginout._core.objective import Objective
 from marginout._core.penalties import Ridge
 from marginout._core.shard import ROUNDING, Shard
-from marginout.losses import EpsilonInsensitive, Hinge, Logistic, LogisticGaussian, Loss, Quadratic
+from marginout.losses import (
+    EpsilonInsensitive,
+    Hinge,
+    Logistic,
+    LogisticGaussian,
+    Loss,
+    Quadratic,
+    SquaredHinge,
+)
 from marginout.noise import Deletion, Dropout, Gaussian, Laplace, Noise, Poisson
 
 CLASSIFIERS = [DropoutSVC, DropoutLogisticRegression]
@@ -32,6 +40,8 @@ LOSSES: dict[str, Loss] = {
     "logistic": Logistic(),
     "logistic-gaussian": LogisticGaussian(),
     "quadratic": Quadratic(),
+    "squared": SquaredHinge(1.3),
+    "squared-gaussian": SquaredHinge(0.8, "gaussian"),
 }
 
 with_and_without_noise = pytest.mark.parametrize("noise", [0.0, 0.3], ids=["no noise", "noise"])

@@ -11,7 +11,16 @@ from scipy import integrate
 
 from marginout import losses
 from marginout._kernels import _expansions
-from marginout.losses import EpsilonInsensitive, Hinge, Logistic, LogisticGaussian, Loss, Plane, Quadratic
+from marginout.losses import (
+    EpsilonInsensitive,
+    Hinge,
+    Logistic,
+    LogisticGaussian,
+    Loss,
+    Plane,
+    Quadratic,
+    SquaredHinge,
+)
 from marginout.noise import Deletion, Dropout
 
 SCORES = np.array([-1e6, -300.0, -30.0, -3.0, -1.0, -0.2, -1e-8, 0.0, 1e-3, 0.5, 1.0, 2.5, 12.0, 80.0, 1e6])
@@ -23,6 +32,10 @@ CLASSIFICATION = [
     Hinge(margin=2.5),
     Hinge(expectation="gaussian"),
     Hinge(margin=0.3, expectation="gaussian"),
+    SquaredHinge(),
+    SquaredHinge(margin=2.5),
+    SquaredHinge(expectation="gaussian"),
+    SquaredHinge(margin=0.3, expectation="gaussian"),
     Logistic(),
     LogisticGaussian(),
 ]
@@ -39,7 +52,7 @@ CASES += [(loss, y) for loss in REGRESSION for y in (-0.75, 2.0)]
 
 def gaussian(loss):
     """Whether a loss is the expectation of a normal score."""
-    names = ("hinge", "tube", "logistic")
+    names = ("hinge", "tube", "logistic", "squared")
     return loss.kernel is not None and any(loss.kernel.computes(name, "gaussian") for name in names)
 
 
@@ -69,6 +82,8 @@ def plain(loss, m, y):
     """The loss without noise."""
     if isinstance(loss, Hinge):
         return np.maximum(0.0, loss.margin - y * m)
+    if isinstance(loss, SquaredHinge):
+        return np.maximum(0.0, loss.margin - y * m) ** 2
     if isinstance(loss, EpsilonInsensitive):
         return np.maximum(0.0, np.abs(y - m) - loss.epsilon)
     if isinstance(loss, Quadratic):
@@ -81,6 +96,8 @@ def exact(loss, m, v, y):
     if isinstance(loss, Hinge):
         z = loss.margin - y * m
         return (z + mean_abs(loss, z, v)) / 2
+    if isinstance(loss, SquaredHinge):
+        return mean_square(loss, loss.margin - y * m, v)
     if isinstance(loss, EpsilonInsensitive):
         low, high = y - m - loss.epsilon, y - m + loss.epsilon
         return (mean_abs(loss, low, v) + mean_abs(loss, high, v)) / 2 - loss.epsilon
@@ -99,6 +116,16 @@ def mean_abs(loss, z, v):
     return z * mp.erf(z / s / mp.sqrt(2)) + 2 * s * mp.npdf(z / s)
 
 
+def mean_square(loss, z, v):
+    """max(0, z)² + v, or E max(0, ζ)² of a normal ζ, in mpmath's arithmetic."""
+    if not gaussian(loss):
+        return max(z, 0) ** 2 + v
+    if v == 0 or z * z > 1500 * v:
+        return z * z + v if z > 0 else mp.mpf(0)
+    s = mp.sqrt(v)
+    return (z * z + v) * mp.ncdf(z / s) + z * s * mp.npdf(z / s)
+
+
 # ---------------------------------------------------------------------------------------- values
 
 
@@ -110,7 +137,9 @@ def test_value_is_the_formula_at_high_precision(loss, y):
         wanted = [float(exact(loss, mp.mpf(m), mp.mpf(v), mp.mpf(y))) for m, v in grid]
     got = jet(loss, *grid.T, y).value
     # Below √LEAST_RADIUS nothing is promised: a variance of 1e-300 may count as none.
-    np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-99 if epsilon_free(loss) else 1e-15)
+    # Far beyond the kink the squared hinge is a difference: its relative error grows with z²/v, here to 300.
+    accuracy = 1e-14 * 300 if isinstance(loss, SquaredHinge) and gaussian(loss) else 1e-12
+    np.testing.assert_allclose(got, wanted, rtol=accuracy, atol=1e-99 if epsilon_free(loss) else 1e-15)
     np.testing.assert_allclose(loss.value(*grid.T, np.full(len(grid), y)), got, rtol=1e-14)
 
 
@@ -142,6 +171,7 @@ def test_gaussian_value_is_an_integral(loss, y):
     )
     kinks = {
         Hinge: lambda: [loss.margin * y],
+        SquaredHinge: lambda: [loss.margin * y],
         EpsilonInsensitive: lambda: [y - loss.epsilon, y + loss.epsilon],
         LogisticGaussian: lambda: [-40.0, -5.0, 0.0, 5.0, 40.0],
     }[type(loss)]()
@@ -203,6 +233,8 @@ def test_derivatives_are_those_of_the_formula(loss, y):
     points = [(m, v) for m, v in GRID if v >= 1e-40 and abs(m) <= 1e3]
     if gaussian(loss):
         points = [(m, v) for m, v in points[::3] if v >= 1e-12]
+    elif isinstance(loss, SquaredHinge):  # without a second derivative at z = 0
+        points = [(m, v) for m, v in points if loss.margin != y * m]
     got = jet(loss, *np.transpose(points), y)
     with mp.workdps(150 if isinstance(loss, (Hinge, EpsilonInsensitive)) and not gaussian(loss) else 80):
         wanted = np.array([derivatives(loss, mp.mpf(m), mp.mpf(v), mp.mpf(y)) for m, v in points])
@@ -216,12 +248,12 @@ def test_derivatives_are_those_of_the_formula(loss, y):
 
 def derivatives(loss, m, v, y):
     """(φ_m, φ_v, φ_mm, φ_mv, φ_vv) by mpmath's differences in variables scaled to the kink's width."""
-    z = [loss.margin - y * m] if isinstance(loss, Hinge) else [y - m]
+    z = [loss.margin - y * m] if isinstance(loss, (Hinge, SquaredHinge)) else [y - m]
     if isinstance(loss, EpsilonInsensitive):
         z = [y - m - loss.epsilon, y - m + loss.epsilon]
     width = mp.sqrt(v) if gaussian(loss) else min(mp.sqrt(u * u + v) for u in z)
     width = mp.mpf(1) if isinstance(loss, (Logistic, Quadratic)) else width
-    height = v if isinstance(loss, (Hinge, EpsilonInsensitive)) else max(v, mp.mpf(1))
+    height = v if isinstance(loss, (Hinge, SquaredHinge, EpsilonInsensitive)) else max(v, mp.mpf(1))
     scaled = lambda a, b: exact(loss, m + width * a, v + height * b, y)  # noqa: E731
     orders = [(1, 0), (0, 1), (2, 0), (1, 1), (0, 2)]
     return [
@@ -307,6 +339,7 @@ def test_jets_take_any_shape_and_memory_order(loss):
     ("bound", "normal"),
     [
         (Hinge(1.5), Hinge(1.5, "gaussian")),
+        (SquaredHinge(1.5), SquaredHinge(1.5, "gaussian")),
         (EpsilonInsensitive(0.5), EpsilonInsensitive(0.5, "gaussian")),
         (Logistic(), LogisticGaussian()),
     ],
@@ -396,6 +429,19 @@ def test_the_bounds_curvature_cannot_be_smaller():
     np.testing.assert_allclose(touching, there.value, rtol=1e-14)
 
 
+def test_the_squared_bound_cannot_be_smaller():
+    """Two values, one of them ever rarer and farther off, have moments z and v and reach max(0, z)² + v."""
+    for z, v in [(-2.0, 3.0), (-0.1, 0.5), (0.0, 1.0), (0.7, 4.0), (3.0, 0.2)]:
+        bound = SquaredHinge(0.0).value(*(np.array([x]) for x in (-z, v, 1.0)))[0]
+        reached = []
+        for p in (1e-2, 1e-4, 1e-6, 1e-8):  # z − s√(p/(1−p)) with 1 − p, z + s√((1−p)/p) with p
+            far = np.sqrt((1 - p) / p)
+            low, high = z - np.sqrt(v) / far, z + np.sqrt(v) * far
+            reached.append((1 - p) * max(0, low) ** 2 + p * max(0, high) ** 2)
+        assert np.all(np.array(reached) <= bound * (1 + 1e-9))
+        np.testing.assert_allclose(reached[-1], bound, rtol=2e-3)
+
+
 def test_the_gaussian_curvature_is_the_largest_eigenvalue():
     """GAUSSIAN_CURVATURE against the maximum over r of the Hessian of ½h², h = s·E|r + ξ|, by differences."""
 
@@ -434,7 +480,7 @@ def test_the_box_is_the_dual_of_the_plain_loss(expectation):
         np.testing.assert_allclose(weights * plain(loss, m, y), np.max(corners, axis=0), atol=1e-14)
 
 
-@pytest.mark.parametrize("loss", [Logistic(), LogisticGaussian(), Quadratic()], ids=label)
+@pytest.mark.parametrize("loss", [SquaredHinge(), Logistic(), LogisticGaussian(), Quadratic()], ids=label)
 def test_smooth_losses_have_no_box(loss):
     """They say so, and by name."""
     assert not loss.kinked
@@ -460,7 +506,7 @@ def test_a_kernel_names_the_formula(loss):
         assert loss.kernel is None
         return
     known = [name for name in _expansions.CODES if loss.kernel.computes(*name)]
-    name = {Hinge: "hinge", EpsilonInsensitive: "tube"}.get(type(loss), "logistic")
+    name = {Hinge: "hinge", EpsilonInsensitive: "tube", SquaredHinge: "squared"}.get(type(loss), "logistic")
     assert known == [(name, "gaussian" if gaussian(loss) else "bound")]
 
 
@@ -481,6 +527,8 @@ COMPILED = [
     Hinge(1.3, "gaussian"),
     EpsilonInsensitive(0.2),
     EpsilonInsensitive(0.2, "gaussian"),
+    SquaredHinge(1.3),
+    SquaredHinge(1.3, "gaussian"),
     Logistic(),
     LogisticGaussian(),
 ]

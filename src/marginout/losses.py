@@ -17,6 +17,7 @@ cost O(n).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -35,6 +36,7 @@ __all__ = [
     "LogisticGaussian",
     "Loss",
     "Quadratic",
+    "SquaredHinge",
     "logistic",
 ]
 
@@ -225,6 +227,29 @@ class Hinge(Compiled):
     def box(self, y: Array, weights: Array) -> Box:
         positive = y > 0
         return Box(self.margin * y, 0.0, np.where(positive, 0.0, -weights), np.where(positive, weights, 0.0))
+
+
+class SquaredHinge(Compiled):
+    r"""Expected squared hinge loss with margin ℓ, of z = ℓ − y·m.
+
+    .. math:: \varphi = \max(0, z)^2 + v \quad\text{or}\quad
+              \varphi = (z^2+v)\,\Phi(z/\sqrt v) + z\sqrt v\,\phi(z/\sqrt v)
+
+    for ``expectation="bound"`` or ``"gaussian"``; max(0, z)² at v = 0. The bound is the least one that holds
+    for all noise of these two moments: E max(0, ζ)² = z² + v − E min(0, ζ)², and E min(0, ζ)² ≥ min(0, z)².
+    Noise then counts as if every feature were scaled down: Σ s·v is a quadratic form of w, and diagonal.
+    """
+
+    def __init__(self, margin: float = 1.0, expectation: str = "bound") -> None:
+        self.margin = self.scale = float(margin)
+        super().__init__("squared", expectation, self.margin, self.margin)
+
+    def least_squares(self, y: Array) -> Array:
+        return self.margin * y
+
+
+#: The losses of support vector classifiers, by the names that LinearSVC has for them.
+HINGES: dict[str, Callable[[float, str], Loss]] = {"hinge": Hinge, "squared_hinge": SquaredHinge}
 
 
 class EpsilonInsensitive(Compiled):

@@ -96,6 +96,12 @@ ERRORS = {
         "leave it out",
         ["fit", *TABLE, *OUT, "--model", "mcf"],
     ),
+    "loss": (
+        ["fit", *TABLE, *OUT, "--model", "logistic", "--loss", "squared_hinge"],
+        2,
+        "leave it out",
+        ["fit", *TABLE, *OUT, "--model", "svm", "--loss", "squared_hinge"],
+    ),
     "logistic regression of numbers": (
         ["fit", *SPENT, *OUT, "--model", "logistic"],
         2,

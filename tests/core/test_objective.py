@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from marginout._core.design import make_design
 from marginout._core.objective import Objective
-from marginout.losses import EpsilonInsensitive, Hinge, Logistic, LogisticGaussian
+from marginout.losses import EpsilonInsensitive, Hinge, Logistic, LogisticGaussian, SquaredHinge
 from marginout.noise import Deletion, Dropout
 from tests.problems import LOSSES, make_noises, make_objective
 
@@ -51,7 +51,7 @@ class Problem:
         rng = np.random.default_rng(seed)
         self.X = rng.gamma(2.0, 0.5, size=(N, D)) * rng.integers(0, 2, (N, D))
         self.M, self.V = noise.mean(self.X), noise.var(self.X)
-        classes = isinstance(loss, (Hinge, Logistic, LogisticGaussian))
+        classes = isinstance(loss, (Hinge, SquaredHinge, Logistic, LogisticGaussian))
         self.Y = rng.choice([-1.0, 1.0], (N, K)) if classes else rng.normal(size=(N, K))
         self.weights = rng.gamma(1.0, 2.0, size=(N, K if own else 1))
         self.weights[4] = 0.0

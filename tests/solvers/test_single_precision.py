@@ -14,7 +14,7 @@ from marginout._core.design import make_design
 from marginout._kernels import _single_precision
 from marginout._search.chains import walk
 from marginout._search.problem import pose
-from marginout.losses import Hinge, Logistic
+from marginout.losses import Hinge, Logistic, SquaredHinge
 from marginout.noise import Deletion, Dropout, Gaussian
 from marginout.solvers import ncg, single_precision
 from tests.problems import make_objective
@@ -109,6 +109,7 @@ def test_knows_what_it_does_not_know():
         make(noise=Dropout(np.linspace(0, 0.5, X.shape[1]))),
         make(loss=Logistic()),
         make(loss=Hinge(expectation="gaussian")),
+        make(loss=SquaredHinge()),
         make(weights=1e13 * weights),
     ]
     assert not any(single_precision.suits(other) for other in others)

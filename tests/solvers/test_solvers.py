@@ -5,7 +5,7 @@ down a second time, from docs/mathematics.md, in plain NumPy (`Problem.value`) a
 """
 
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import product
 
 import cvxpy as cp
@@ -18,18 +18,19 @@ from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.svm import SVC, SVR
+from sklearn.svm import SVC, SVR, LinearSVC
 from threadpoolctl import threadpool_limits
 
 from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR, blocks
 from marginout._core.design import make_design
-from marginout.losses import EpsilonInsensitive, Hinge, logistic
+from marginout.losses import EpsilonInsensitive, Hinge, SquaredHinge, logistic
 from marginout.noise import Deletion, Dropout, Gaussian, Laplace, Poisson, Thinning
 from marginout.solvers import SOLVERS, dual, irls, lbfgs, ncg, newton
 from tests.problems import EXPECTATIONS, in_shards, make_objective
 
 TIGHT = {"tol": 1e-8, "max_iter": 5000}
 ESTIMATORS = {"hinge": DropoutSVC, "epsilon": DropoutSVR, "logistic": DropoutLogisticRegression}
+ESTIMATORS["squared"] = partial(DropoutSVC, loss="squared_hinge")
 NOISES = {
     "dropout": lambda d, rng: Dropout(rng.uniform(0.05, 0.9)),
     "dropout-each": lambda d, rng: Dropout(rng.uniform(0, 0.9, d) * (np.arange(d) > 0)),
@@ -81,6 +82,7 @@ class Problem:
             "hinge": {"margin": float(rng.uniform(0.3, 3.0))},
             "epsilon": {"epsilon": float(rng.choice([0.0, 0.1, 0.5]))},
             "logistic": {},
+            "squared": {"margin": float(rng.uniform(0.3, 3.0))},
         }[self.loss]
 
     @cached_property
@@ -101,6 +103,9 @@ class Problem:
             return np.logaddexp(0.5 * omega, -0.5 * omega) - 0.5 * self.y * m
         mean_abs = {"bound": lambda z: np.sqrt(z * z + v), "gaussian": lambda z: normal_abs(z, v)}
         expected = mean_abs[self.expectation]
+        if self.loss == "squared":
+            z = self.extra["margin"] - self.y * m
+            return np.maximum(z, 0) ** 2 + v if self.expectation == "bound" else normal_square(z, v)
         if self.loss == "hinge":
             z = self.extra["margin"] - self.y * m
             return 0.5 * (z + expected(z))
@@ -122,6 +127,9 @@ class Problem:
         if self.loss == "hinge":
             z = self.extra["margin"] - cp.multiply(self.y, m)
             losses = 0.5 * (z + radius(z))
+        elif self.loss == "squared":
+            z = self.extra["margin"] - cp.multiply(self.y, m)
+            losses = cp.square(cp.pos(z)) + V @ cp.square(w)
         elif self.loss == "epsilon":
             gap, epsilon = self.y - m, self.extra["epsilon"]
             losses = 0.5 * (radius(gap - epsilon) + radius(gap + epsilon)) - epsilon
@@ -159,6 +167,7 @@ class Problem:
                 self.extra["epsilon"], self.expectation, scale=float(np.ptp(self.y))
             ),
             "logistic": lambda: logistic(self.expectation),
+            "squared": lambda: SquaredHinge(self.extra["margin"], self.expectation),
         }
         weights, Y = (self.C * self.sample_weight)[:, None], self.y[:, None]
         return in_shards(shards, self.X, self.noise, losses[self.loss](), Y, weights, self.fit_intercept)
@@ -173,6 +182,12 @@ def normal_abs(z, v):
     """E|ζ| of ζ ~ N(z, v), v > 0."""
     s = np.sqrt(v)
     return z * (1 - 2 * norm.cdf(-z / s)) + 2 * s * norm.pdf(z / s)
+
+
+def normal_square(z, v):
+    """E max(0, ζ)² of ζ ~ N(z, v), v > 0."""
+    s = np.sqrt(v)
+    return (z * z + v) * norm.cdf(z / s) + z * s * norm.pdf(z / s)
 
 
 @lru_cache
@@ -272,6 +287,10 @@ def normal_reference(p):
         if p.loss == "hinge":
             z = p.extra["margin"] - p.y * m
             return z * norm.cdf(z / s) + s * norm.pdf(z / s), -p.y * norm.cdf(z / s), norm.pdf(z / s)
+        if p.loss == "squared":
+            z = p.extra["margin"] - p.y * m
+            slope = 2 * (z * norm.cdf(z / s) + s * norm.pdf(z / s))
+            return normal_square(z, s * s), -p.y * slope, 2 * s * norm.cdf(z / s)
         over, under = p.y - m - p.extra["epsilon"], m - p.y - p.extra["epsilon"]
         value = sum(z * norm.cdf(z / s) + s * norm.pdf(z / s) for z in (over, under))
         return value, norm.cdf(under / s) - norm.cdf(over / s), norm.pdf(over / s) + norm.pdf(under / s)
@@ -393,6 +412,7 @@ def test_bound_lies_above_the_loss_over_all_masks(loss, kind):
         "hinge": lambda: np.maximum(0, p.extra["margin"] - p.y[:, None] * scores),
         "epsilon": lambda: np.maximum(0, np.abs(p.y[:, None] - scores) - p.extra["epsilon"]),
         "logistic": lambda: np.logaddexp(0, -p.y[:, None] * scores),
+        "squared": lambda: np.maximum(0, p.extra["margin"] - p.y[:, None] * scores) ** 2,
     }[loss]()
     expected = 0.5 * w @ w + p.C * p.sample_weight @ (plain @ probability)
     assert expected < model.objective_
@@ -404,7 +424,7 @@ def test_bound_lies_above_the_loss_over_all_masks(loss, kind):
 @pytest.mark.parametrize("noise", ["dropout", "none"])
 def test_stopping_early_warns(loss, noise, solver):
     """max_iter=1 at a tight tol: the warning names max_iter and says how far F is from its minimum."""
-    p = problem(loss, noise, True)
+    p = problem(loss, noise, True, 2)  # where no loss is its own quadratic model
     with pytest.warns(ConvergenceWarning, match=r"max_iter=1\b.*within .* of its minimum"):
         model = p.fit(solver=solver, max_iter=1)
     assert model.n_iter_ == 1
@@ -433,6 +453,10 @@ def sklearn_optimum(p):
     if p.loss == "logistic":
         model = LogisticRegression(C=p.C, solver="newton-cholesky", tol=1e-12, fit_intercept=p.fit_intercept)
         scale = 1.0
+    elif p.loss == "squared":
+        # liblinear regularises the offset, here by 1e-8 of it.
+        scale = p.extra["margin"]
+        model = LinearSVC(C=p.C, dual=False, tol=1e-10, intercept_scaling=1e4, max_iter=10_000)
     elif p.loss == "hinge":
         # libsvm's margin is 1: a margin ℓ is a C of C/ℓ and weights of 1/ℓ.
         scale = p.extra["margin"]

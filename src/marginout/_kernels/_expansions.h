@@ -20,6 +20,8 @@ enum { SUMS = 6, BLOCK_SIZE = 256, NEIGHBOURS = 4 };
     case TUBE + GAUSSIAN: f(TUBE + GAUSSIAN, __VA_ARGS__); break;         \
     case LOGISTIC: f(LOGISTIC, __VA_ARGS__); break;                       \
     case MIXTURE: f(MIXTURE, __VA_ARGS__); break;                         \
+    case SQUARED: f(SQUARED, __VA_ARGS__); break;                         \
+    case SQUARED + GAUSSIAN: f(SQUARED + GAUSSIAN, __VA_ARGS__); break;   \
   }
 
 /* Rows of jets of at most BLOCK_SIZE scores. */

@@ -12,7 +12,7 @@ and in what is left over at the end of one.
 ctypedef const double* doubles
 
 cdef extern from "_expansions.h" nogil:
-    int HINGE, TUBE, LOGISTIC, GAUSSIAN, GAMMA, SLOPES, JET, SUMS
+    int HINGE, TUBE, LOGISTIC, SQUARED, GAUSSIAN, GAMMA, SLOPES, JET, SUMS
     const double C_LEAST_RADIUS "LEAST_RADIUS", C_GAUSSIAN_CURVATURE "GAUSSIAN_CURVATURE"
     ctypedef struct loss:
         pass
@@ -31,7 +31,7 @@ LEAST_RADIUS, GAUSSIAN_CURVATURE = C_LEAST_RADIUS, C_GAUSSIAN_CURVATURE
 #: The code of every formula.
 CODES = {
     (name, expectation): family + normal
-    for name, family in (("hinge", HINGE), ("tube", TUBE), ("logistic", LOGISTIC))
+    for name, family in (("hinge", HINGE), ("tube", TUBE), ("logistic", LOGISTIC), ("squared", SQUARED))
     for expectation, normal in (("bound", 0), ("gaussian", GAUSSIAN))
 }
 

@@ -22,7 +22,7 @@ cdef extern from "_simd.h":
 ctypedef const double* doubles
 
 cdef extern from "losses.h" nogil:
-    int HINGE, TUBE, LOGISTIC, GAUSSIAN
+    int HINGE, TUBE, LOGISTIC, SQUARED, GAUSSIAN
     double LOGISTIC_CURVATURE
     ctypedef struct jet:  # of 2sφ, in m and v/2
         double dm, dh, bend, mm, gamma
@@ -107,6 +107,16 @@ cdef inline inlined_void logistic(loss q, double m, double v, double y, Slopes* 
     out.bend, out.gamma = out.dv, LOGISTIC_CURVATURE  # by the heat equation; and a bound that costs nothing
 
 
+cdef inline inlined_void squared(
+    const int code, loss q, double m, double v, double y, double scale, Slopes* out,
+) noexcept nogil:
+    """Slopes of the squared hinge loss, which has no kink."""
+    cdef jet j = jet_of(code, q, 0.5, m, v, y)
+    # Its curvature has a jump: seen from a distance, it is that of a normal score.
+    cdef jet far = jet_of(SQUARED + GAUSSIAN, q, 0.5, m, v + scale * scale, y)
+    out.dm, out.dv, out.gamma, out.bend = j.dm, j.dh, j.gamma, far.bend * far.mm
+
+
 cdef inline Slopes expected(Stream* stream, double m, double v, double y, double scale) noexcept nogil:
     """Slopes of the loss at a score of mean m and variance v."""
     cdef Slopes out
@@ -119,6 +129,10 @@ cdef inline Slopes expected(Stream* stream, double m, double v, double y, double
         kinked(TUBE, stream.q, m, v, y, scale, &out)
     elif stream.code == TUBE + GAUSSIAN:
         kinked(TUBE + GAUSSIAN, stream.q, m, v, y, scale, &out)
+    elif stream.code == SQUARED:
+        squared(SQUARED, stream.q, m, v, y, scale, &out)
+    elif stream.code == SQUARED + GAUSSIAN:
+        squared(SQUARED + GAUSSIAN, stream.q, m, v, y, scale, &out)
     else:
         logistic(stream.q, m, v, y, &out)
     return out

@@ -4,8 +4,9 @@
  *   HINGE      phi = (z + E|zeta|) / 2,                      z = margin - y m
  *   TUBE       phi = (E|zeta_1| + E|zeta_2|) / 2 - epsilon,  z_1 and z_2 = y - m -+ epsilon
  *   LOGISTIC   phi = log 2cosh(omega / 2) - y m / 2,         omega = sqrt(m^2 + v)
+ *   SQUARED    phi = E max(0, zeta)^2,                       z = margin - y m
  *
- * zeta has mean z and variance v, and E|zeta| means its bound sqrt(z^2 + v). With + GAUSSIAN it is the value for a
+ * zeta has mean z and variance v, and E|zeta| means its bound sqrt(z^2 + v), and E max(0, zeta)^2 its bound max(0, z)^2 + v. With + GAUSSIAN it is the value for a
  * normal zeta, and the logistic loss is a MIXTURE of hinge losses. Nothing has a branch: loops vectorise. */
 #ifndef MARGINOUT_LOSSES_H
 #define MARGINOUT_LOSSES_H
@@ -16,7 +17,7 @@
 #include "_normal.h"
 #include "_simd.h"
 
-enum { HINGE = 0, GAUSSIAN = 1, TUBE = 2, LOGISTIC = 4, MIXTURE = LOGISTIC + GAUSSIAN };
+enum { HINGE = 0, GAUSSIAN = 1, TUBE = 2, LOGISTIC = 4, MIXTURE = LOGISTIC + GAUSSIAN, SQUARED = 6 };
 
 /* Smallest radius sqrt(z^2 + v) or deviation sqrt(v) that is divided by: its cube is still a normal number. */
 #define LEAST_RADIUS 1e-100
@@ -25,6 +26,8 @@ enum { HINGE = 0, GAUSSIAN = 1, TUBE = 2, LOGISTIC = 4, MIXTURE = LOGISTIC + GAU
 #define GAUSSIAN_CURVATURE 1.4678957898220109
 /* Largest curvature of log(1 + exp(z)). */
 #define LOGISTIC_CURVATURE 0.25
+/* The same of max(0, z)^2. */
+#define SQUARED_CURVATURE 2.0
 
 #define REAL double
 #define OF(name) name
@@ -93,6 +96,27 @@ static inline INLINED jet hinge(double s, double z, double y, absolute a) {
       s * a.gamma};
 }
 
+/* The bound of E max(0, zeta)^2 is reached in the limit by two values, one of them far away. */
+static inline INLINED jet squared(double s, double z, double v, double y) {
+  const double active = z > 0.0 ? 1.0 : 0.0, positive = at_least(z, 0.0);
+  return (jet){
+      s * (2.0 * (positive * positive + v)), -(s * y) * (4.0 * positive), 4.0 * s, 4.0 * s, active, 0.0, 0.0,
+      (2.0 * SQUARED_CURVATURE) * s};
+}
+
+/* Of a normal zeta; little = 2 E max(0, zeta)^2 at -|z|, to (1 + r^2) 1e-15 of itself. On the other side of the kink
+ * this is missing from 2 (z^2 + v). */
+static inline INLINED jet squared_of_normal(loss q, double s, double z, double v, double y) {
+  const double d = at_least(sqrt(v), q.tiny), i = 1.0 / d, r = at_least(at_most(z * i, q.edge), -q.edge);
+  double density, tail, below;
+  normal_parts(r, q.edge, &density, &tail, &below);
+  const double excess = d * density * tail, sign = copysign(1.0, z), positive = at_least(z, 0.0);
+  const double little = at_least(v * below - fabs(z) * excess, 0.0), rise = (1.0 + sign) - sign * below;
+  return (jet){
+      s * ((1.0 + sign) * (positive * positive + v) - sign * little), -(s * y) * (4.0 * positive + 2.0 * excess),
+      2.0 * s * rise, 2.0 * s, rise, -y * (density * i), -(density * i) * (r * i), (2.0 * SQUARED_CURVATURE) * s};
+}
+
 static inline INLINED jet tube(double s, double z, double epsilon, absolute a, absolute b) {
   const double outside = at_least(fabs(z) - epsilon, 0.0), g = s * a.dh * a.bend, h = s * b.dh * b.bend;
   return (jet){
@@ -123,6 +147,8 @@ static inline INLINED jet logistic(loss q, double s, double m, double v, double 
 static inline INLINED jet jet_of(const int code, loss q, double s, double m, double v, double y) {
   const double z = y - m, hinge_z = q.parameter - y * m;
   if (code <= HINGE + GAUSSIAN) return hinge(s, hinge_z, y, abs_of(code, q, hinge_z, v));
+  if (code == SQUARED) return squared(s, hinge_z, v, y);
+  if (code == SQUARED + GAUSSIAN) return squared_of_normal(q, s, hinge_z, v, y);
   if (code >= LOGISTIC) return logistic(q, s, m, v, y);
   return tube(s, z, q.parameter, abs_of(code, q, z - q.parameter, v), abs_of(code, q, z + q.parameter, v));
 }

@@ -132,6 +132,11 @@ def _fit(sub: argparse.ArgumentParser) -> None:
         "--expectation", choices=("bound", "gaussian"), default="bound", help="see DropoutSVC (%(default)s)"
     )
     sub.add_argument(
+        "--loss",
+        choices=("hinge", "squared_hinge"),
+        help="classification with svm or latent-svm: see DropoutSVC (hinge)",
+    )
+    sub.add_argument(
         "--missing",
         choices=("imputed", "deleted"),
         default="imputed",

@@ -123,6 +123,10 @@ def make_model(arguments: Namespace, task: str) -> Any:
         if task != "regression" or name == "mcf":
             raise UsageError("--epsilon is for regression with --model svm or latent-svm: leave it out")
         options["epsilon"] = arguments.epsilon
+    if arguments.loss is not None:
+        if task == "regression" or name not in ("svm", "latent-svm"):
+            raise UsageError("--loss is for classification with --model svm or latent-svm: leave it out")
+        options["loss"] = arguments.loss
     if arguments.missing == "deleted":
         options["missing"] = "deleted"
     if name.startswith("latent"):
@@ -172,6 +176,8 @@ def describe_model(model: Any) -> str:
     given = model.get_params(deep=False)
     C, noise = chosen(model).C, chosen(model).noise
     parts = [type(model).__name__, f"C = {C:.3g}", f"noise {describe_noise(noise)}"]
+    if given.get("loss", "hinge") != "hinge":
+        parts.append(f"loss {given['loss']}")
     if given.get("expectation", "bound") != "bound":
         parts.append(f"expectation {given['expectation']}")
     if given.get("class_weight") is not None:

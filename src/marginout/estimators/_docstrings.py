@@ -27,6 +27,10 @@ C : float, default=1.0
 noise : float or noise model, default=0.5
     A dropout rate (the probability that a feature is deleted), or a model from
     :mod:`marginout.noise`.
+loss : {"hinge", "squared_hinge"}, default="hinge"
+    L(z) = max(0, z), or its square, which is smooth. Without noise, the same `C` and `loss` give the
+    solution of :class:`sklearn.svm.LinearSVC`, whose default is the square, but for the offset, which
+    liblinear regularises.
 margin : float, default=1.0
     The margin ℓ.
 epsilon : float, default=0.1

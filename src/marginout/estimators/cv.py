@@ -27,11 +27,11 @@ class DropoutSVCCV(Search, DropoutClassifier):
     Every cell of a grid over C and noise is fitted to every training set,
 
     .. math:: \min_{w, b}\; \tfrac12\|w\|^2 +
-              C \sum_{n \in \text{fold}} s_n\, E\max(0,\; \ell - y_n(w\cdot\tilde x_n + b)),
+              C \sum_{n \in \text{fold}} s_n\, E\,L(\ell - y_n(w\cdot\tilde x_n + b)),
 
-    all in batches that share their passes over X, each solution starting from those before it;
-    no fold copies X. Without noise this is a plain SVM. A best cell on the grid's edge brings
-    a :class:`GridEdgeWarning`.
+    where L is the hinge loss max(0, z) or its square, all in batches that share their passes
+    over X, each solution starting from those before it; no fold copies X. Without noise this
+    is a plain SVM. A best cell on the grid's edge brings a :class:`GridEdgeWarning`.
 
     Parameters
     ----------
@@ -44,6 +44,7 @@ class DropoutSVCCV(Search, DropoutClassifier):
     {search.n_jobs}
     {search.refit}
     {search.select}
+    {loss}
     {margin}
     {expectation}
     {fit_intercept}
@@ -82,6 +83,8 @@ class DropoutSVCCV(Search, DropoutClassifier):
     """
 
     _kind = DropoutSVC
+    #: Of models that were stored before there was a choice.
+    loss = "hinge"
 
     def __init__(
         self,
@@ -93,6 +96,7 @@ class DropoutSVCCV(Search, DropoutClassifier):
         n_jobs: int | None = None,
         refit: bool = True,
         select: str = "best",
+        loss: str = "hinge",
         margin: float = 1.0,
         expectation: str = "bound",
         fit_intercept: bool = True,

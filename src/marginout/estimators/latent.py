@@ -14,7 +14,8 @@ from marginout._models.latent.model import LatentModel
 from marginout._models.linear import DropoutClassifier, DropoutRegressor
 from marginout.estimators._docstrings import documented
 from marginout.estimators.logistic import LogisticProbabilities
-from marginout.losses import EpsilonInsensitive, Hinge, Loss, logistic
+from marginout.estimators.svm import hinge_loss
+from marginout.losses import EpsilonInsensitive, Loss, logistic
 
 
 @documented
@@ -24,12 +25,13 @@ class LatentDropoutSVC(LatentModel, DropoutClassifier):
     Scores are w·σ(α·x + a) + b, and the fit minimises
 
     .. math:: F = \tfrac12\|w\|^2 + \tfrac\lambda2\|\alpha\|^2 +
-              C \sum_n s_n\, E\,\max(0,\; \ell - y_n\,\mathrm{score}(\tilde x_n)),
+              C \sum_n s_n\, E\,L(\ell - y_n\,\mathrm{score}(\tilde x_n)),
 
-    where the score is that of the noisy example x̃. Noise is carried through the hidden layer
-    by `propagation`, and the expectation over the score is replaced by its variational bound
-    or by its value for a normal score. Offsets are neither corrupted nor regularised. F is
-    not convex: the fit finds a local minimum. Several classes are treated one-vs-rest.
+    where L is the hinge loss max(0, z) or its square, and the score is that of the noisy
+    example x̃. Noise is carried through the hidden layer by `propagation`, and the expectation
+    over the score is replaced by its variational bound or by its value for a normal score.
+    Offsets are neither corrupted nor regularised. F is not convex: the fit finds a local
+    minimum. Several classes are treated one-vs-rest.
 
     Parameters
     ----------
@@ -37,6 +39,7 @@ class LatentDropoutSVC(LatentModel, DropoutClassifier):
     {latent.C}
     {noise}
         Without noise this is a plain network.
+    {loss}
     {margin}
     {latent.hidden_penalty}
     {latent.activation}
@@ -78,12 +81,16 @@ class LatentDropoutSVC(LatentModel, DropoutClassifier):
     ((10, 20), (1797, 20))
     """
 
+    #: Of models that were stored before there was a choice.
+    loss = "hinge"
+
     def __init__(
         self,
         n_hidden: int = 20,
         C: float = 1.0,
         *,
         noise: Any = 0.5,
+        loss: str = "hinge",
         margin: float = 1.0,
         hidden_penalty: float = 1.0,
         activation: str = "sigmoid",
@@ -104,8 +111,7 @@ class LatentDropoutSVC(LatentModel, DropoutClassifier):
         set_parameters(locals())
 
     def _loss(self, Y: Array) -> Loss:
-        margin = check_real("margin", self.margin, above=0)
-        return Hinge(margin, check_option("expectation", self.expectation, ["bound", "gaussian"]))
+        return hinge_loss(self)
 
 
 @documented

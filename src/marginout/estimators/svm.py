@@ -11,7 +11,14 @@ from marginout._core.interfaces import Array
 from marginout._core.validation import check_option, check_real, set_parameters
 from marginout._models.online.partial_fit import OnlineClassifier, OnlineRegressor
 from marginout.estimators._docstrings import documented
-from marginout.losses import EpsilonInsensitive, Hinge, Loss
+from marginout.losses import HINGES, EpsilonInsensitive, Loss
+
+
+def hinge_loss(model: Any) -> Loss:
+    """The loss of a support vector classifier, by its parameters loss, margin and expectation."""
+    make = HINGES[check_option("loss", model.loss, list(HINGES))]
+    margin = check_real("margin", model.margin, above=0)
+    return make(margin, check_option("expectation", model.expectation, ["bound", "gaussian"]))
 
 
 @documented
@@ -20,11 +27,12 @@ class DropoutSVC(OnlineClassifier):
 
     It minimises
 
-    .. math:: F(w, b) = \tfrac12\|w\|^2 + C \sum_n s_n\, E\max(0,\; \ell - y_n(w\cdot\tilde x_n + b)),
+    .. math:: F(w, b) = \tfrac12\|w\|^2 + C \sum_n s_n\, E\,L(\ell - y_n(w\cdot\tilde x_n + b)),
 
-    where x̃ is the noisy example and the expectation, over all the noise, is replaced by
-    its variational bound or by its value for a normal score. The offset b is neither
-    corrupted nor regularised. Several classes are treated one-vs-rest, all in one batch.
+    where L is the hinge loss max(0, z) or its square, x̃ is the noisy example and the
+    expectation, over all the noise, is replaced by its variational bound or by its value for
+    a normal score. The offset b is neither corrupted nor regularised. Several classes are
+    treated one-vs-rest, all in one batch.
 
     Parameters
     ----------
@@ -32,6 +40,7 @@ class DropoutSVC(OnlineClassifier):
         As in :class:`sklearn.svm.LinearSVC`.
     {noise}
         Without noise this is a plain SVM.
+    {loss}
     {margin}
     {expectation}
         The latter is closer when many features share the work.
@@ -68,11 +77,15 @@ class DropoutSVC(OnlineClassifier):
     (10, 64)
     """
 
+    #: Of models that were stored before there was a choice.
+    loss = "hinge"
+
     def __init__(
         self,
         C: float = 1.0,
         *,
         noise: Any = 0.5,
+        loss: str = "hinge",
         margin: float = 1.0,
         expectation: str = "bound",
         fit_intercept: bool = True,
@@ -87,12 +100,11 @@ class DropoutSVC(OnlineClassifier):
         set_parameters(locals())
 
     def _loss(self, Y: Array) -> Loss:
-        margin = check_real("margin", self.margin, above=0)
-        return Hinge(margin, check_option("expectation", self.expectation, ["bound", "gaussian"]))
+        return hinge_loss(self)
 
     def to_sklearn(self) -> LinearSVC:
         """A fitted :class:`sklearn.svm.LinearSVC` with the same predictions."""
-        return self._export(LinearSVC(loss="hinge", C=self.C, fit_intercept=self.fit_intercept))
+        return self._export(LinearSVC(loss=self.loss, C=self.C, fit_intercept=self.fit_intercept))
 
 
 @documented
