@@ -56,7 +56,7 @@ def block_weights(sample_weight: Any, X: Any) -> Array:
 
 def block_shard(block: Block, plan: Plan) -> Shard:
     """A block's part of F, for a caller that has threads of its own and keeps it."""
-    return make_shard(block._replace(design=block.design.serial().reusing()), plan)
+    return make_shard(block._replace(design=block.under(plan.noise).design.serial().reusing()), plan)
 
 
 def minimize_blocks(

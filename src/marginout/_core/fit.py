@@ -39,6 +39,7 @@ from marginout._core.validation import (
 )
 from marginout.losses import Loss
 from marginout.noise import Noise
+from marginout.noise._auto import Extent
 
 try:
     from sklearn.callback import CallbackSupportMixin as CallbackSupportMixin
@@ -65,6 +66,12 @@ class Block(NamedTuple):
     y: NDArray[Any]
     weights: Array
 
+    def under(self, noise: Noise) -> Block:
+        """The same block; its design may have been made without noise, before all blocks were seen."""
+        if not self.design.noiseless or not noise.moments(self.design.d).coefficient.any():
+            return self
+        return self._replace(design=make_design(self.design.X, noise))
+
 
 class Summary(NamedTuple):
     """What the fit must know of a block, or of several."""
@@ -78,6 +85,8 @@ class Summary(NamedTuple):
     seen: Seen
     #: Whether features lie far from zero.
     far: bool
+    #: How much noise the rows bear, where the model asks.
+    extent: Extent | None = None
 
 
 class Plan(NamedTuple):
@@ -108,7 +117,9 @@ def prepare(model: Any, X: Any, y: Any, weights: Callable[[Any], Array]) -> tupl
     y, seen = model._look(y, own)
     names = tuple(model.feature_names_in_) if hasattr(model, "feature_names_in_") else None
     size = size_of(design.X)
-    summary = Summary(design.n, design.nnz, design.d, size, float(own.sum()), names, seen, design.far())
+    extent = Extent.of(design.X, own) if model._asks_for_noise() else None
+    weight = float(own.sum())
+    summary = Summary(design.n, design.nnz, design.d, size, weight, names, seen, design.far(), extent)
     return Block(design, y, own), summary
 
 
@@ -145,6 +156,7 @@ def merge(summaries: Iterable[Summary | None]) -> Summary:
             total.names,
             seen.merge(other.seen),
             total.far or other.far,
+            None if total.extent is None or other.extent is None else total.extent.merge(other.extent),
         )
     if total.weight == 0:
         raise ValueError("sample_weight is zero for every example: at least one must be positive.")
@@ -153,7 +165,7 @@ def merge(summaries: Iterable[Summary | None]) -> Summary:
 
 def make_plan(model: Any, total: Summary) -> Plan:
     """What the blocks need to become shards."""
-    noise = model._noise()
+    noise = model._noise_for(total.extent)
     C = check_real("C", model.C, above=0)
     fit_intercept = check_flag("fit_intercept", model.fit_intercept)
     model._shift(noise, total.d, fit_intercept)  # for its check
@@ -173,7 +185,7 @@ def set_features(model: Any, total: Summary) -> None:
 def make_shard(block: Block, plan: Plan) -> Shard:
     """A block's part of F."""
     assert plan.loss is not None
-    return Shard(block.design, plan.loss, *plan.encode(block.y, block.weights))
+    return Shard(block.under(plan.noise).design, plan.loss, *plan.encode(block.y, block.weights))
 
 
 def sum_of_shards(model: Any, executor: Executor, shards: Handles, total: Summary, plan: Plan) -> Objective:
@@ -210,7 +222,8 @@ def fit_in_memory(model: Any, X: Any, y: Any, sample_weight: Any) -> None:
     Sets: all fitted attributes, at the end.
     """
     block, total = prepare(model, X, y, lambda X: check_sample_weight(sample_weight, X))
-    model._minimize(block, make_plan(model, total))
+    plan = make_plan(model, total)
+    model._minimize(block.under(plan.noise), plan)
 
 
 def minimize(
@@ -257,7 +270,7 @@ def minimize(
     }
     check_solution(model._sizes(), **{name: fitted[name] for name in FITTED})
     model.__dict__.pop("_stream", None)  # of `partial_fit`: this is another model
-    model.__dict__.update(fitted, _fitted_noise=plan.noise, n_iter_=result.n_iter)
+    model.__dict__.update(fitted, _fitted_noise=plan.noise, **model._taken(plan.noise), n_iter_=result.n_iter)
     task.end(lambda: attributes(result.W, result.b))
     _warn_if_late(result, max_iter)
 

@@ -45,6 +45,7 @@ from marginout._core.targets import (
 from marginout._core.validation import check_option, tidy, warn_user
 from marginout.losses import Loss
 from marginout.noise import Noise, resolve
+from marginout.noise._auto import Extent
 from marginout.solvers import choose, named
 
 #: Scores are the same if they differ by less than this share of the margin, or of y's interquartile range.
@@ -76,6 +77,8 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
     _fits_blocks = False
     #: The noise of the fit. None in searches, in models stored by older versions, and in weights set by hand.
     _fitted_noise: Noise | None = None
+    #: Whether `noise` may be "auto".
+    _chooses_noise = False
 
     @abstractmethod
     def _loss(self, Y: Array) -> Loss | None:
@@ -165,7 +168,7 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
                 ", and all are taken for one class" if not self._several(scores) else ", by rounding errors"
             )
         cures = [f"lower n_deletions={self.n_deletions}"] if hasattr(self, "n_deletions") else []
-        if self._noise().moments(X.shape[1]).coefficient.any():
+        if plan.noise.moments(X.shape[1]).coefficient.any():
             cures.append(f"lower noise={shorten(repr(self.noise), 60, placeholder=' …')}")
         if getattr(self, "class_weight", self) is None:
             cures.append("set class_weight='balanced'")
@@ -195,9 +198,28 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
             )
         return shift
 
+    def _asks_for_noise(self) -> bool:
+        """Whether the noise is what the data bear."""
+        return self._chooses_noise and isinstance(self.noise, str) and self.noise == "auto"
+
+    def _taken(self, noise: Noise) -> dict[str, Any]:
+        """What a fit says of its noise: noise_."""
+        if not self._chooses_noise:
+            return {}
+        return {"noise_": noise.rate if self._asks_for_noise() else self.noise}  # type: ignore[attr-defined]
+
     def _noise(self) -> Noise:
-        """The noise model that is trained under, for features of the names that X had."""
+        """The noise model that is trained under, for features of the names that X had.
+
+        With noise="auto", none: see `_noise_for`.
+        """
+        if self._asks_for_noise():
+            return resolve(0.0)
         return resolve(self.noise).bind(getattr(self, "feature_names_in_", None))
+
+    def _noise_for(self, extent: Extent | None) -> Noise:
+        """The same once the data are seen."""
+        return self._noise() if extent is None else resolve(extent.rate())
 
     def _validated(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
         """X, or X and y, as arrays of numbers; NaN are left in X where they mean something."""

@@ -19,6 +19,7 @@ from marginout._core.targets import Targets
 from marginout._core.validation import check_count, check_features, check_flag, check_real
 from marginout.losses import Loss
 from marginout.noise import Noise, resolve
+from marginout.noise._auto import Extent
 
 #: The rates that are tried when nothing is said.
 RATES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
@@ -129,13 +130,14 @@ def _classes_of(estimator: Any, classes: NDArray[Any], y: NDArray[Any], own: Arr
     return Training(columns, own[:, None] * table[labels])
 
 
-def check_noises(noises: Any, X: Any, names: Any = None) -> tuple[list[Any], list[Noise]]:
+def check_noises(noises: Any, X: Any, weights: Array, names: Any = None) -> tuple[list[Any], list[Noise]]:
     """The noises of a grid as given, and the models they stand for, checked against X."""
     if isinstance(noises, (str, Noise)) or not isinstance(noises, Iterable):
         raise ValueError(
             f"noises={noises!r} must be a sequence of dropout rates or noise models, such as [0.0, 0.3, 0.6]."
         )
     given = [noise if isinstance(noise, Noise) else _plain(noise) for noise in noises]
+    given = _without_auto(given, X, weights)
     if not given:
         raise ValueError("noises=[] is empty: give at least one dropout rate or noise model.")
     models = []
@@ -147,6 +149,20 @@ def check_noises(noises: Any, X: Any, names: Any = None) -> tuple[list[Any], lis
         check_features(delete_missing(X, models[-1]), models[-1])
         models[-1].moments(X.shape[1])  # for its check of the parameters' lengths
     return given, models
+
+
+def _without_auto(noises: list[Any], X: Any, weights: Array) -> list[Any]:
+    """The noises with the rate that the data bear in place of "auto", unless it is there already."""
+    if not any(isinstance(noise, str) and noise == "auto" for noise in noises):
+        return noises
+    rate = Extent.of(delete_missing(X, resolve(0.0)), weights).rate()
+    found: list[Any] = []
+    for noise in noises:
+        if not (isinstance(noise, str) and noise == "auto"):
+            found.append(noise)
+        elif rate not in noises and rate not in found:
+            found.append(rate)
+    return found
 
 
 def _plain(noise: Any) -> Any:

@@ -24,9 +24,11 @@ Class = TypeVar("Class", bound=type)
 MODEL = """
 C : float, default=1.0
     Weight of the loss against the ridge.
-noise : float or noise model, default=0.5
+noise : float, noise model or "auto", default=0.5
     A dropout rate (the probability that a feature is deleted), or a model from
-    :mod:`marginout.noise`.
+    :mod:`marginout.noise`. "auto" is the dropout rate that the data bear, by a rule that does
+    not look at y: up to 0.5 where many features share the weight of a row, as in text, little
+    where a row has a few measurements, less where features lie far from zero.
 loss : {"hinge", "squared_hinge"}, default="hinge"
     L(z) = max(0, z), or its square, which is smooth. Without noise, the same `C` and `loss` give the
     solution of :class:`sklearn.svm.LinearSVC`, whose default is the square, but for the offset, which
@@ -62,6 +64,8 @@ warm_start : bool, default=False
     Whether to start from the last solution.
 verbose : int, default=0
     Above 0, print a line per iteration.
+noise_ : float or noise model
+    The noise of the fit: `noise`, or the rate that "auto" stands for.
 n_iter_ : int
     Iterations of the fit.
 objective_history_ : array of shape (n_iterations,)
@@ -145,7 +149,8 @@ Cs : int or sequence of floats, default=10
     The values of C, or how many: upwards from the C below which w is negligible, three
     to every two powers of ten.
 noises : sequence of floats or noise models, default=(0, 0.1, ..., 0.9, 0.95)
-    Dropout rates, or models from :mod:`marginout.noise`, or both.
+    Dropout rates, models from :mod:`marginout.noise`, "auto" for the rate that the data bear, or
+    several of these.
 cv : int, splitter, iterable of splits or None, default=None
     As in :class:`sklearn.model_selection.GridSearchCV`.
 scoring : str, callable or None, default=None

@@ -65,6 +65,7 @@ class LatentDropoutSVC(LatentModel, DropoutClassifier):
     {latent.coef_}
     {classifier.intercept_}
     {classifier.classes_}
+    {noise_}
     {n_iter_}
     {latent.objective_}
     {latent.objective_history_}
@@ -158,6 +159,7 @@ class LatentDropoutLogisticRegression(LatentModel, LogisticProbabilities, Dropou
     {latent.coef_}
     {classifier.intercept_}
     {classifier.classes_}
+    {noise_}
     {n_iter_}
     {latent.objective_}
     {latent.objective_history_}
@@ -247,6 +249,7 @@ class LatentDropoutSVR(LatentModel, DropoutRegressor):
     coef_ : array of shape (n_hidden,)
         Weights w.
     {regressor.intercept_}
+    {noise_}
     {n_iter_}
     {latent.objective_}
     {latent.objective_history_}

@@ -92,6 +92,7 @@ class DropoutLogisticRegression(LogisticProbabilities, OnlineClassifier):
     {classifier.coef_}
     {classifier.intercept_}
     {classifier.classes_}
+    {noise_}
     {n_iter_}
     {classifier.objective_}
     {optimality_gap_}

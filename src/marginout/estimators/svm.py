@@ -59,6 +59,7 @@ class DropoutSVC(OnlineClassifier):
     {classifier.coef_}
     {classifier.intercept_}
     {classifier.classes_}
+    {noise_}
     {n_iter_}
     {classifier.objective_}
     {optimality_gap_}
@@ -140,6 +141,7 @@ class DropoutSVR(OnlineRegressor):
     ----------
     {regressor.coef_}
     {regressor.intercept_}
+    {noise_}
     {n_iter_}
     {regressor.objective_}
     {optimality_gap_}

@@ -81,6 +81,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
 
     hidden_coef_: Array
     hidden_intercept_: Array
+    _chooses_noise = True
 
     def _minimize(self, block: Block, plan: Plan) -> None:
         """Fit to one block.
@@ -130,7 +131,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         }
         check_solution(self._sizes(), **{name: value for name, value in found.items() if name != "classes_"})
         n_iter = max(max(1, len(result.history)) for result in results)
-        self.__dict__.update(found, _fitted_noise=noise, n_iter_=n_iter)
+        self.__dict__.update(found, _fitted_noise=noise, **self._taken(noise), n_iter_=n_iter)
         task.end(layers)
         _warn(results, max_iter)
         self._warn_if_collapsed(X, Y, weights, plan)

@@ -22,6 +22,8 @@ from marginout._core.validation import (
 )
 from marginout._models.linear import DropoutClassifier, DropoutLinearModel, DropoutRegressor
 from marginout._models.online.stream import Stream
+from marginout.noise import Noise
+from marginout.noise._auto import Extent
 
 
 class Online(DropoutLinearModel):
@@ -29,6 +31,7 @@ class Online(DropoutLinearModel):
 
     _stream: Stream | None = None
     _fits_blocks = True
+    _chooses_noise = True
 
     def __copy__(self) -> Self:
         """Copy the stream and coef_ too: `partial_fit` writes to them in place."""
@@ -46,7 +49,7 @@ class Online(DropoutLinearModel):
         coef_ is not copied: for a million features and ten classes that would take longer than the rest.
         """
         C = self._checked_C(weights)
-        noise, fit_intercept = self._noise(), check_flag("fit_intercept", self.fit_intercept)
+        noise, fit_intercept = self._stream_noise(X, weights), check_flag("fit_intercept", self.fit_intercept)
         d, K = X.shape[1], Y.shape[1]
         shift = self._shift(noise, d, fit_intercept)
         X = check_features(self._without_missing(X, noise), noise)
@@ -72,9 +75,19 @@ class Online(DropoutLinearModel):
                 self.__dict__.pop(name, None)  # of an earlier fit
             self._stream = stream
         self._fitted_noise = noise
+        self.__dict__.update(self._taken(noise))
         coef = np.atleast_2d(self.coef_)
         coef[:, features] = new.T
         self.intercept_ = offset - coef @ shift if fit_intercept else np.zeros(K)
+
+    def _stream_noise(self, X: Any, weights: Array) -> Noise:
+        """The noise; with noise="auto" that of the first part of the stream, or of the fit before it."""
+        noise = self._noise()
+        if not self._asks_for_noise():
+            return noise
+        if hasattr(self, "coef_") and self._fitted_noise is not None:
+            return self._fitted_noise
+        return self._noise_for(Extent.of(self._without_missing(X, noise), weights))
 
     def _checked_C(self, weights: Array) -> float:
         """C; it and the weights must be such that their squares, and quotients, are finite."""

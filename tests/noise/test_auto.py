@@ -1,0 +1,165 @@
+"""`noise="auto"`: the rule against its formula, and one answer however data are stored, cut or weighed."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer
+from sklearn.preprocessing import scale
+
+from marginout import (
+    DropoutLogisticRegression,
+    DropoutSVC,
+    DropoutSVCCV,
+    DropoutSVR,
+    LatentDropoutSVC,
+    MCFClassifier,
+    blocks,
+    path,
+)
+from marginout.noise import Gaussian
+from marginout.noise import _auto as auto
+from marginout.noise._auto import Extent
+
+RAW, Y = load_breast_cancer(return_X_y=True)
+X = scale(RAW)
+LINEAR = [DropoutSVC, DropoutLogisticRegression, DropoutSVR]
+
+
+def rate(data, weights=None):
+    return Extent.of(data, np.ones(data.shape[0]) if weights is None else weights).rate()
+
+
+def by_formula(data):
+    """The rule in plain NumPy, without bins and chunks."""
+    data = data[data.any(axis=1)] if (zeros := ~data.any(axis=1)).any() else data
+    n_eff = np.median((data**2).sum(axis=1) ** 2 / (data**4).sum(axis=1))
+    whole = np.vstack([data, np.zeros((zeros.sum(), data.shape[1]))])
+    told = whole.var(axis=0) > 0
+    r = np.mean((whole**2).mean(axis=0)[told] / whole.var(axis=0)[told])
+    kappa = min(1.0, (n_eff / 40) ** 2) / r
+    return kappa / (1 + kappa)
+
+
+def text(n=300, d=500, words=90, seed=0):
+    rng = np.random.default_rng(seed)
+    return sp.csr_array((rng.random((n, d)) < words / d).astype(float))
+
+
+def with_empty_rows():
+    data = text().toarray()
+    data[::7] = 0.0
+    return data
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        X,
+        RAW,
+        text().toarray(),
+        text(words=5).toarray(),
+        with_empty_rows(),
+        np.hstack([X, np.full((569, 1), 1e6)]),
+    ],
+    ids=["standardised", "raw", "text", "short", "empty rows", "constant"],
+)
+def test_the_rate_is_that_of_the_formula(data):
+    """To the width of a bin and two digits, dense and sparse, in float32, and in chunks of a few rows."""
+    wanted = by_formula(data)
+    assert_allclose(rate(data), wanted, rtol=0.12)
+    assert rate(sp.csr_array(data)) == rate(data)
+    assert_allclose(rate(data.astype(np.float32)), wanted, rtol=0.12)
+
+
+def test_chunks_and_a_sample_of_columns(monkeypatch):
+    whole = rate(X), rate(text())
+    monkeypatch.setattr(auto, "CHUNK", 1000)
+    assert (rate(X), rate(text())) == whole
+    monkeypatch.setattr(auto, "COLUMNS", 10)
+    assert_allclose((rate(X), rate(text())), whole, rtol=0.1)
+
+
+def test_half_for_long_rows_little_for_tables_and_none_far_from_zero():
+    assert 0.45 <= rate(text(words=200, d=5000)) <= 0.5
+    assert 0.001 <= rate(scale(RAW[:, :4])) <= 0.01
+    assert rate(X + 1e6) < 1e-10
+    assert rate(np.zeros((5, 3))) == rate(sp.csr_array((5, 3))) == 0.0
+    assert rate(np.full((5, 3), 1e200)) < 0.5  # squares overflow
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
+def test_blocks_weights_and_copies_count_alike(storage):
+    """Parts merge to the whole; a row of weight 2 is two rows, of weight 0 none."""
+    data, ones = storage(X), np.ones(len(X))
+    parts = [Extent.of(data[rows], ones[rows]) for rows in (slice(0, 7), slice(7, 300), slice(300, None))]
+    assert parts[2].merge(parts[0]).merge(parts[1]).rate() == rate(data)
+    weights = np.arange(len(X)) % 3
+    assert rate(data, weights.astype(float)) == rate(storage(np.repeat(X, weights, axis=0)))
+
+
+@pytest.mark.parametrize("estimator", LINEAR)
+def test_a_fit_is_that_of_the_rate(estimator):
+    """noise_ says which; in memory, sparse, on blocks, pickled; labels do not matter."""
+    model = estimator(noise="auto").fit(X, Y)
+    assert model.noise_ == rate(X)
+    assert_array_equal(model.coef_, estimator(noise=model.noise_).fit(X, Y).coef_)
+    assert estimator(noise="auto").fit(sp.csr_array(X), 1 - Y).noise_ == model.noise_
+    halves = [(X[::2], Y[::2]), (X[1::2], Y[1::2])]
+    for storage in ("disk", "memory"):
+        cut = blocks.fit(estimator(noise="auto", tol=1e-8), halves, storage=storage)
+        assert cut.noise_ == model.noise_
+        assert_allclose(cut.coef_, estimator(noise="auto", tol=1e-8).fit(X, Y).coef_, atol=1e-4)
+    again = pickle.loads(pickle.dumps(model))
+    assert again.noise_ == model.noise_
+    assert_array_equal(again.predict(X), model.predict(X))
+    assert clone(model).noise == "auto"
+
+
+def test_a_given_noise_is_repeated():
+    assert DropoutSVC(noise=0.25).fit(X, Y).noise_ == 0.25
+    assert DropoutSVC(noise=Gaussian(0.1)).fit(X, Y).noise_ == Gaussian(0.1)
+
+
+def test_a_stream_takes_it_from_the_first_part():
+    """Later parts, and a fit before, do not change it."""
+    model = DropoutSVC(noise="auto").partial_fit(X[:100], Y[:100], classes=[0, 1])
+    assert model.noise_ == rate(X[:100])
+    model.partial_fit(100 + X[100:], Y[100:])
+    assert model.noise_ == rate(X[:100])
+    fitted = DropoutSVC(noise="auto").fit(X, Y)
+    assert fitted.partial_fit(RAW, Y).noise_ == rate(X)
+
+
+def test_holes_are_deleted_first():
+    holes = X.copy()
+    holes[::3, 4] = np.nan
+    model = DropoutSVC(noise="auto", missing="deleted").fit(holes, Y)
+    assert 0.05 < model.noise_ <= 0.5
+    assert model.predict(holes).shape == (569,)
+
+
+def test_a_hidden_layer_takes_it():
+    model = LatentDropoutSVC(3, noise="auto", random_state=0, max_iter=5000).fit(X, Y)
+    assert model.noise_ == rate(X)
+    given = LatentDropoutSVC(3, noise=model.noise_, random_state=0, max_iter=5000).fit(X, Y)
+    assert_array_equal(model.coef_, given.coef_)
+
+
+def test_a_search_and_a_path_put_the_rate_in_the_grid():
+    """Once: not if it is there already."""
+    q = rate(X)
+    search = DropoutSVCCV([0.01, 0.1, 1.0, 10.0], [0.0, "auto", 0.5]).fit(X, Y)
+    assert search.noises_ == [0.0, q, 0.5]
+    assert path(DropoutSVC(), X, Y, Cs=[0.1], noises=["auto", q]).noises == [q]
+
+
+def test_who_does_not_choose_refuses():
+    for model in (MCFClassifier(noise="auto"), DropoutSVC(noise="most")):
+        with pytest.raises(ValueError, match="must be a dropout rate"):
+            model.fit(X, Y)
+    with pytest.raises(ValueError, match="must be a dropout rate"):
+        path(DropoutSVC(), X, Y, Cs=[0.1], noises=["most"])
