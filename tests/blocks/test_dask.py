@@ -297,6 +297,16 @@ def test_read_only_blocks(client):
     assert_same(clone(model).fit(list(table), list(labels)), in_memory(model, y))
 
 
+def test_the_noise_that_the_data_bear_is_that_of_all_blocks(client):
+    """noise="auto", with either hinge; blocks of one row and of one class count too."""
+    for loss in ("hinge", "squared_hinge"):
+        model = DropoutSVC(noise="auto", loss=loss, **TIGHT)
+        fitted = clone(model).fit(*collected(DIGITS % 3, WEIGHTS, CHUNKS[2]))
+        whole = in_memory(model, DIGITS % 3, WEIGHTS)
+        assert fitted.noise_ == whole.noise_ > 0
+        np.testing.assert_allclose(fitted.objective_, whole.objective_, rtol=1e-10)
+
+
 def test_delayed_blocks(client):
     model, y, _ = CASES["two classes"]
     blocks, labels = [delayed(X[:250]), delayed(X[250:])], [delayed(y[:250]), delayed(y[250:])]
