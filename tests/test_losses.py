@@ -17,6 +17,7 @@ from marginout.losses import (
     Logistic,
     LogisticGaussian,
     Loss,
+    Pinball,
     Plane,
     Quadratic,
     SquaredHinge,
@@ -44,6 +45,8 @@ REGRESSION = [
     EpsilonInsensitive(0.0),
     EpsilonInsensitive(1.0, expectation="gaussian"),
     EpsilonInsensitive(0.0, expectation="gaussian"),
+    Pinball(0.2),
+    Pinball(0.9, "gaussian"),
     Quadratic(),
 ]
 CASES = [(loss, y) for loss in CLASSIFICATION for y in (-1.0, 1.0)]
@@ -52,7 +55,7 @@ CASES += [(loss, y) for loss in REGRESSION for y in (-0.75, 2.0)]
 
 def gaussian(loss):
     """Whether a loss is the expectation of a normal score."""
-    names = ("hinge", "tube", "logistic", "squared")
+    names = ("hinge", "tube", "logistic", "squared", "pinball")
     return loss.kernel is not None and any(loss.kernel.computes(name, "gaussian") for name in names)
 
 
@@ -60,7 +63,7 @@ def label(value):
     """A readable test name."""
     if not isinstance(value, losses.Loss):
         return None
-    number = getattr(value, "margin", getattr(value, "epsilon", ""))
+    number = getattr(value, "margin", getattr(value, "epsilon", getattr(value, "quantiles", "")))
     return f"{type(value).__name__}{number}{'-gaussian' * gaussian(value)}"
 
 
@@ -86,6 +89,9 @@ def plain(loss, m, y):
         return np.maximum(0.0, loss.margin - y * m) ** 2
     if isinstance(loss, EpsilonInsensitive):
         return np.maximum(0.0, np.abs(y - m) - loss.epsilon)
+    if isinstance(loss, Pinball):
+        (quantile,) = loss.quantiles
+        return np.maximum(quantile * (y - m), (quantile - 1) * (y - m))
     if isinstance(loss, Quadratic):
         return 0.5 * (y - m) ** 2
     return np.logaddexp(0.0, -y * m)
@@ -101,6 +107,8 @@ def exact(loss, m, v, y):
     if isinstance(loss, EpsilonInsensitive):
         low, high = y - m - loss.epsilon, y - m + loss.epsilon
         return (mean_abs(loss, low, v) + mean_abs(loss, high, v)) / 2 - loss.epsilon
+    if isinstance(loss, Pinball):
+        return mean_abs(loss, y - m, v) / 2 + (mp.mpf(float(loss.quantiles[0])) - 0.5) * (y - m)
     if isinstance(loss, Logistic):
         return mp.log(2 * mp.cosh(mp.sqrt(m * m + v) / 2)) - y * m / 2
     return ((y - m) ** 2 + v) / 2
@@ -173,6 +181,7 @@ def test_gaussian_value_is_an_integral(loss, y):
         Hinge: lambda: [loss.margin * y],
         SquaredHinge: lambda: [loss.margin * y],
         EpsilonInsensitive: lambda: [y - loss.epsilon, y + loss.epsilon],
+        Pinball: lambda: [y],
         LogisticGaussian: lambda: [-40.0, -5.0, 0.0, 5.0, 40.0],
     }[type(loss)]()
     wanted = [normal_mean(lambda s: plain(loss, s, y), m, np.sqrt(v), kinks) for m, v in points]
@@ -236,7 +245,9 @@ def test_derivatives_are_those_of_the_formula(loss, y):
     elif isinstance(loss, SquaredHinge):  # without a second derivative at z = 0
         points = [(m, v) for m, v in points if loss.margin != y * m]
     got = jet(loss, *np.transpose(points), y)
-    with mp.workdps(150 if isinstance(loss, (Hinge, EpsilonInsensitive)) and not gaussian(loss) else 80):
+    with mp.workdps(
+        150 if isinstance(loss, (Hinge, EpsilonInsensitive, Pinball)) and not gaussian(loss) else 80
+    ):
         wanted = np.array([derivatives(loss, mp.mpf(m), mp.mpf(v), mp.mpf(y)) for m, v in points])
     # φ_m, φ_mm and φ_vv are differences of numbers of the size of 1, of φ_v and of φ_v/v.
     dv, v = wanted[:, 1], np.transpose(points)[1]
@@ -253,7 +264,7 @@ def derivatives(loss, m, v, y):
         z = [y - m - loss.epsilon, y - m + loss.epsilon]
     width = mp.sqrt(v) if gaussian(loss) else min(mp.sqrt(u * u + v) for u in z)
     width = mp.mpf(1) if isinstance(loss, (Logistic, Quadratic)) else width
-    height = v if isinstance(loss, (Hinge, SquaredHinge, EpsilonInsensitive)) else max(v, mp.mpf(1))
+    height = v if isinstance(loss, (Hinge, SquaredHinge, EpsilonInsensitive, Pinball)) else max(v, mp.mpf(1))
     scaled = lambda a, b: exact(loss, m + width * a, v + height * b, y)  # noqa: E731
     orders = [(1, 0), (0, 1), (2, 0), (1, 1), (0, 2)]
     return [
@@ -331,6 +342,41 @@ def test_jets_take_any_shape_and_memory_order(loss):
         np.testing.assert_allclose(loss.majorizer(*arrays), gamma, rtol=1e-13)
 
 
+@pytest.mark.parametrize("expectation", ["bound", "gaussian"])
+@pytest.mark.parametrize("K", [1, 2, 3, 40, 150, 300])  # in compiled blocks of 256 numbers
+def test_every_output_has_its_quantile(K, expectation):
+    """(n, K) scores of K quantiles, in all compiled loops, against a loss of one quantile for each column."""
+    rng = np.random.default_rng(K)
+    quantiles = rng.uniform(0.01, 0.99, K)
+    loss = Pinball(quantiles, expectation)
+    m, y, a, c = rng.normal(size=(4, 9, K))
+    v, e, weights = rng.gamma(1.0, size=(3, 9, K))
+    t, delta = 0.1 * rng.random((2, K))
+    plane = Plane(m, v, a, 0.1 * c * np.sqrt(v * e), e, t, delta, 1e-20)
+    sums, gammas = np.zeros((6, K)), np.zeros((3, K))
+    loss.add_expansion(plane, y, weights, sums)
+    loss.add_majorizer(plane, y, weights, gammas)
+    dm, dv = np.empty_like(m), np.empty_like(m)
+    loss.fill_slopes(m, v, y, dm, dv)
+    whole, gamma = np.array(loss.jet(m, v, y)), loss.majorizer(m, v, y)
+    for k in range(K):
+        own = slice(k, k + 1)
+        one = loss.select(np.array([k]))
+        assert one.quantiles == quantiles[own]
+        columns = [np.ascontiguousarray(x[:, own]) for x in (m, v, y)]
+        np.testing.assert_allclose(whole[:, :, own], one.jet(*columns), rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(gamma[:, own], one.majorizer(*columns), rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(
+            np.array([dm, dv])[:, :, own], one.jet(*columns)[1:3], rtol=1e-12, atol=1e-15
+        )
+        line = Plane(*(np.ascontiguousarray(x[..., own]) for x in plane[:7]), 1e-20)
+        alone = np.zeros((6, 1)), np.zeros((3, 1))
+        for add, wanted in zip((Loss.add_expansion, Loss.add_majorizer), alone, strict=True):
+            add(one, line, columns[2], np.ascontiguousarray(weights[:, own]), wanted)
+        np.testing.assert_allclose(sums[:, own], alone[0], rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(gammas[:, own], alone[1], rtol=1e-12, atol=1e-12)
+
+
 # ------------------------------------------------------------------------------------ inequalities
 
 
@@ -341,6 +387,7 @@ def test_jets_take_any_shape_and_memory_order(loss):
         (Hinge(1.5), Hinge(1.5, "gaussian")),
         (SquaredHinge(1.5), SquaredHinge(1.5, "gaussian")),
         (EpsilonInsensitive(0.5), EpsilonInsensitive(0.5, "gaussian")),
+        (Pinball(0.3), Pinball(0.3, "gaussian")),
         (Logistic(), LogisticGaussian()),
     ],
     ids=label,
@@ -506,7 +553,8 @@ def test_a_kernel_names_the_formula(loss):
         assert loss.kernel is None
         return
     known = [name for name in _expansions.CODES if loss.kernel.computes(*name)]
-    name = {Hinge: "hinge", EpsilonInsensitive: "tube", SquaredHinge: "squared"}.get(type(loss), "logistic")
+    names = {Hinge: "hinge", EpsilonInsensitive: "tube", SquaredHinge: "squared", Pinball: "pinball"}
+    name = names.get(type(loss), "logistic")
     assert known == [(name, "gaussian" if gaussian(loss) else "bound")]
 
 

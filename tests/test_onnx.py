@@ -17,6 +17,8 @@ from sklearn.preprocessing import StandardScaler, scale
 from marginout import (
     DropoutLogisticRegression,
     DropoutLogisticRegressionCV,
+    DropoutQuantileRegressor,
+    DropoutQuantileRegressorCV,
     DropoutSVC,
     DropoutSVCCV,
     DropoutSVR,
@@ -53,6 +55,9 @@ CLASSIFIERS = [
 REGRESSORS = [
     DropoutSVR(noise=0.2),
     DropoutSVRCV(**SEARCH),
+    DropoutQuantileRegressor(0.7, noise=0.2),
+    DropoutQuantileRegressor([0.1, 0.9], noise=0.2),
+    DropoutQuantileRegressorCV([0.1, 0.9], **SEARCH),
     MCFRegressor(noise=0.2),
     *(LatentDropoutSVR(**HIDDEN, activation=activation) for activation in ("sigmoid", "tanh", "relu")),
 ]
@@ -111,8 +116,9 @@ def test_regressors(model):
     pipeline = make_pipeline(StandardScaler(), model).fit(X, scale(y))
     for dtype, tolerance in ((np.float32, 1e-5), (np.float64, 1e-12)):
         (predicted,) = run(pipeline, X.astype(dtype))
-        assert predicted.shape == (len(y), 1)
-        assert_allclose(predicted[:, 0], pipeline.predict(X), rtol=tolerance, atol=tolerance)
+        expected = pipeline.predict(X).reshape(len(y), -1)
+        assert predicted.shape == expected.shape
+        assert_allclose(predicted, expected, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("labels", ["str", "two"])

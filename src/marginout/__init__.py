@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from marginout.estimators.logistic import DropoutLogisticRegression
     from marginout.estimators.mcf import MCFClassifier, MCFRegressor
+    from marginout.estimators.quantile import DropoutQuantileRegressor, DropoutQuantileRegressorCV
     from marginout.estimators.svm import DropoutSVC, DropoutSVR
     from marginout.plotting import (
         DeletionCurveDisplay,
@@ -41,6 +42,8 @@ __all__ = [
     "DeletionCurveDisplay",
     "DropoutLogisticRegression",
     "DropoutLogisticRegressionCV",
+    "DropoutQuantileRegressor",
+    "DropoutQuantileRegressorCV",
     "DropoutSVC",
     "DropoutSVCCV",
     "DropoutSVR",
@@ -83,6 +86,7 @@ _HOMES = {
     "estimators.latent": ["LatentDropoutLogisticRegression", "LatentDropoutSVC", "LatentDropoutSVR"],
     "estimators.logistic": ["DropoutLogisticRegression"],
     "estimators.mcf": ["MCFClassifier", "MCFRegressor"],
+    "estimators.quantile": ["DropoutQuantileRegressor", "DropoutQuantileRegressorCV"],
     "estimators.svm": ["DropoutSVC", "DropoutSVR"],
     "plotting": [
         "DeletionCurveDisplay",

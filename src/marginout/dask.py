@@ -1,4 +1,4 @@
-"""DropoutSVC, DropoutLogisticRegression and DropoutSVR on Dask collections.
+"""DropoutSVC, DropoutLogisticRegression, DropoutSVR and DropoutQuantileRegressor on Dask collections.
 
     from dask.distributed import Client
     from marginout.dask import DropoutSVC
@@ -24,6 +24,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from marginout import DropoutLogisticRegression as LocalLogisticRegression
+from marginout import DropoutQuantileRegressor as LocalQuantileRegressor
 from marginout import DropoutSVC as LocalSVC
 from marginout import DropoutSVR as LocalSVR
 from marginout._blocks.executors import add_up
@@ -54,7 +55,7 @@ try:
 except ImportError as error:
     raise ImportError("marginout.dask needs dask and distributed: pip install 'marginout[dask]'") from error
 
-__all__ = ["DropoutLogisticRegression", "DropoutSVC", "DropoutSVR"]
+__all__ = ["DropoutLogisticRegression", "DropoutQuantileRegressor", "DropoutSVC", "DropoutSVR"]
 
 #: Blocks below so many bytes cost more in tasks than in work.
 SMALL_BLOCK = 2**20
@@ -203,11 +204,11 @@ class DaskModel:
         parts = _parts("X", X)
         classes = getattr(self, "classes_", None)
         dtype = np.dtype(np.float64) if several or classes is None else classes.dtype
-        width = (
-            len(classes)
-            if several and classes is not None and (len(classes) > 2 or "proba" in name)
-            else None
-        )
+        width = None
+        if classes is None:
+            width = len(self.coef_) if np.ndim(self.coef_) == 2 else None  # type: ignore[attr-defined]
+        elif several and (len(classes) > 2 or "proba" in name):
+            width = len(classes)
         shape = () if width is None else (width,)
         sizes = X.chunks[0] if isinstance(X, da.Array) else (np.nan,) * len(parts)
         model, call, nothing = delayed(_now(self)), delayed(_call), np.empty((0, *shape), dtype)
@@ -382,6 +383,33 @@ class DropoutSVR(DaskModel, LocalSVR):
         return delayed(_r2)(_summed(_squares, [_now(self), mean], X, y, sample_weight))
 
 
+class DropoutQuantileRegressor(DaskModel, LocalQuantileRegressor):
+    """:class:`marginout.DropoutQuantileRegressor` on Dask collections; see :class:`DropoutSVC`."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Minus the mean pinball loss of all quantiles, lazily for Dask collections.
+
+        Parameters
+        ----------
+        X : dask array, dask data frame, or list of delayed blocks
+            Anything else is scored at once, without Dask.
+        y : of the same kind
+            True targets.
+        sample_weight : of the same kind, default=None
+            Weights of the examples, >= 0.
+
+        Returns
+        -------
+        score : float, delayed
+            The score.
+        """
+        if not _is_distributed(X):
+            return super().score(X, y, sample_weight)
+        self._check_features(X)
+        sums = _summed(_pinball, [_now(self)], X, y, sample_weight)
+        return sums[0] / sums[1]
+
+
 def _summed(count: Any, shared: list[Any], X: Any, y: Any, sample_weight: Any) -> Any:
     """Σ count(*shared, X, y, sample_weight) over the blocks, lazily."""
     carried, parts = [delayed(arg) for arg in shared], zip(*_aligned(X, y, sample_weight), strict=True)
@@ -406,6 +434,13 @@ def _squares(model: Any, mean: float, X: Any, y: Any, sample_weight: Any = None)
     y, weights = _paired(X, y, sample_weight)
     residual = y - _call(model, "predict", X, np.empty(0))
     return np.array([weights @ (y - mean) ** 2, weights @ residual**2])
+
+
+def _pinball(model: Any, X: Any, y: Any, sample_weight: Any = None) -> Array:
+    """Σ s·(minus the pinball loss), Σ s."""
+    y, weights = _paired(X, y, sample_weight)
+    total = weights.sum()
+    return np.array([total * LocalQuantileRegressor.score(model, X, y, weights) if total else 0.0, total])
 
 
 def _paired(X: Any, y: Any, sample_weight: Any) -> tuple[NDArray[Any], Array]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from marginout._kernels import _expansions
 
 Array = NDArray[np.float64]
+Columns = NDArray[np.intp]
 
 __all__ = [
     "EpsilonInsensitive",
@@ -35,6 +36,7 @@ __all__ = [
     "Logistic",
     "LogisticGaussian",
     "Loss",
+    "Pinball",
     "Quadratic",
     "SquaredHinge",
     "logistic",
@@ -51,13 +53,14 @@ class Kernel(NamedTuple):
     """How compiled code knows a loss: a formula of `_kernels/losses.h`, and its numbers.
 
     `unit` is the length by which scores are measured; 0 where only the data know it. A `mixture` holds what
-    is added to v, and weights, (2, nodes).
+    is added to v, and weights, (2, nodes). `tilts` hold a number of each output, (K,), where they differ.
     """
 
     code: int
     parameter: float
     unit: float
     mixture: Array | None
+    tilts: Array | None = None
 
     def computes(self, name: str, expectation: str) -> bool:
         """Whether the formula is that of a name under an expectation."""
@@ -130,6 +133,10 @@ class Loss(ABC):
     def jet(self, m: Array, v: Array, y: Array) -> Jet:
         """φ and its five derivatives."""
 
+    def select(self, columns: Columns) -> Self:
+        """The loss of some of the outputs, for losses that differ from one output to the next."""
+        return self
+
     @abstractmethod
     def majorizer(self, m: Array, v: Array, y: Array) -> Array:
         """A curvature γ that bounds φ from above.
@@ -176,9 +183,15 @@ class Compiled(Loss):
     kernel: Kernel
 
     def __init__(
-        self, name: str, expectation: str, parameter: float, unit: float, mixture: Array | None = None
+        self,
+        name: str,
+        expectation: str,
+        parameter: float,
+        unit: float,
+        mixture: Array | None = None,
+        tilts: Array | None = None,
     ) -> None:
-        self.kernel = Kernel(_expansions.CODES[name, expectation], parameter, unit, mixture)
+        self.kernel = Kernel(_expansions.CODES[name, expectation], parameter, unit, mixture, tilts)
         if expectation == "bound":
             self.chunk = CHEAP_CHUNK
 
@@ -270,6 +283,32 @@ class EpsilonInsensitive(Compiled):
 
     def box(self, y: Array, weights: Array) -> Box:
         return Box(np.array(y), self.epsilon, -weights, np.array(weights))
+
+
+class Pinball(Compiled):
+    r"""Expected pinball loss of Δ = y − m, whose minimiser is a quantile τ.
+
+    .. math:: \varphi = \tfrac12\sqrt{\Delta^2+v} + (\tau-\tfrac12)\Delta \quad\text{or}\quad
+              \varphi = \tfrac12 E|\zeta| + (\tau-\tfrac12)\Delta,\quad \zeta\sim N(\Delta, v)
+
+    for ``expectation="bound"`` or ``"gaussian"``; max(τΔ, (τ − 1)Δ) at v = 0. Each output has a quantile:
+    arrays of scores have as many columns as there are quantiles.
+    """
+
+    kinked = True
+
+    def __init__(self, quantiles: float | Array, expectation: str = "bound", scale: float = 1.0) -> None:
+        self.quantiles = np.atleast_1d(np.asarray(quantiles, dtype=np.float64))
+        self.expectation, self.scale = expectation, float(scale)
+        self.grain = 0.01 * self.scale
+        super().__init__("pinball", expectation, 0.0, 0.0, tilts=2 * self.quantiles - 1)
+
+    def select(self, columns: Columns) -> Pinball:
+        return Pinball(self.quantiles[columns], self.expectation, self.scale)
+
+    def box(self, y: Array, weights: Array) -> Box:
+        (quantile,) = self.quantiles
+        return Box(np.array(y), 0.0, (quantile - 1) * weights, quantile * weights)
 
 
 class Logistic(Compiled):

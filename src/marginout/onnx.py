@@ -65,6 +65,8 @@ CLASSIFIERS: tuple[type, ...] = (
 REGRESSORS: tuple[type, ...] = (
     marginout.DropoutSVR,
     marginout.DropoutSVRCV,
+    marginout.DropoutQuantileRegressor,
+    marginout.DropoutQuantileRegressorCV,
     marginout.MCFRegressor,
     marginout.LatentDropoutSVR,
 )

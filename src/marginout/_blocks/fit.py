@@ -23,7 +23,7 @@ def check_fit(model: Any, checkpoint: str | os.PathLike[str] | None, every: int)
     if not getattr(model, "_fits_blocks", False):
         raise TypeError(
             f"{type(model).__name__} cannot be fitted to blocks: choose DropoutSVC, "
-            "DropoutLogisticRegression or DropoutSVR."
+            "DropoutLogisticRegression, DropoutSVR or DropoutQuantileRegressor."
         )
     model._checked_solver(in_one_place=False)
     check_real("C", model.C, above=0)

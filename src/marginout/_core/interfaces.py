@@ -173,6 +173,9 @@ class Loss(Protocol):
     def majorizer(self, m: Array, v: Array, y: Array) -> Array:
         """γ with φ(w') ≤ φ(w) + ∇φ·(w' − w) + ½Σγ[(m' − m)² + Σ_d V_d (w'_d − w_d)²], (n, K)."""
 
+    def select(self, columns: Columns) -> Self:
+        """The same for some of the outputs, which may differ."""
+
     def least_squares(self, y: Array) -> Array:
         """Targets of a least-squares problem whose solution is a fair start."""
 

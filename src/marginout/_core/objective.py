@@ -208,6 +208,7 @@ class Objective:
             known = known[columns]
         other = copy(self)
         other._view = View(known, rounding)
+        other.loss = self.loss if columns is None else self.loss.select(columns)
         other._set_size(self.K if columns is None else len(columns))
         return other
 

@@ -64,7 +64,8 @@ class Shard:
         if weights.shape[1] > 1:
             weights = np.ascontiguousarray(weights[:, columns])
         Y = np.ascontiguousarray(self.Y[:, columns])
-        return Shard(self.design.select(columns), self.loss, Y, weights, view.rounding)
+        loss = self.loss.select(columns)
+        return Shard(self.design.select(columns), loss, Y, weights, view.rounding)
 
     def serial(self) -> Shard:
         """The same shard for a caller that has threads of its own."""

@@ -1,7 +1,7 @@
 """From labels or numbers y to targets Y of the problems, and from (W, b) back to fitted attributes.
 
     classes    Y_nk = ±1: whether example n is of class k (one-vs-rest; one problem for two classes)
-    numbers    Y_n  = y_n − centre, which the offset makes up for: y = 1e9 ± 1 is y = ±1
+    numbers    Y_nk = y_nk − centre_k, which the offset makes up for: y = 1e9 ± 1 is y = ±1
 
 Blocks of examples are looked at one by one (:class:`Labels`, :class:`Numbers`), and what was seen is merged.
 """
@@ -57,20 +57,30 @@ class Labels:
 
 @dataclass(frozen=True)
 class Numbers:
-    """Least and largest of n targets, and the sum over blocks of median times size."""
+    """Least and largest of n targets, and the sum over blocks of median times size, (T,) each.
 
-    low: float
-    high: float
-    middle: float
+    `single`: y was (n,), and not (n, T).
+    """
+
+    low: Array
+    high: Array
+    middle: Array
     n: int
+    single: bool
 
     @classmethod
     def of(cls, y: Array) -> Numbers:
-        return cls(float(y.min()), float(y.max()), float(np.median(y)) * len(y), len(y))
+        Y = y.reshape(len(y), -1)
+        return cls(Y.min(axis=0), Y.max(axis=0), np.median(Y, axis=0) * len(y), len(y), y.ndim == 1)
 
     def merge(self, other: Numbers) -> Numbers:
-        low, high = min(self.low, other.low), max(self.high, other.high)
-        return Numbers(low, high, self.middle + other.middle, self.n + other.n)
+        if len(self.low) != len(other.low):
+            raise ValueError(
+                f"y has {len(self.low)} targets in one block and {len(other.low)} in another: "
+                "all blocks must have the same."
+            )
+        low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
+        return Numbers(low, high, self.middle + other.middle, self.n + other.n, self.single)
 
 
 class OneVsRest:
@@ -115,34 +125,43 @@ class OneVsRest:
 
 
 class Centred:
-    """Numbers as targets, counted from a centre."""
+    """Numbers as targets, counted from a centre: T targets, or one with several outputs.
 
-    K = 1
+    Parameters
+    ----------
+    seen : Numbers
+    centre : (T,) or number
+    outputs : the number of outputs that one target has; None: one, and no axis for it in `coef_`
+    """
+
     classes = None
 
-    def __init__(self, seen: Numbers, centre: float) -> None:
-        self.centre = centre
-        self.width = np.array([[seen.low], [seen.high]]) - centre
+    def __init__(self, seen: Numbers, centre: Array | float, outputs: int | None = None) -> None:
+        self.single = seen.single and outputs is None
+        self.K = len(seen.low) if outputs is None else outputs
+        self.centre = np.broadcast_to(centre, (self.K,))
+        self.width = np.broadcast_to([seen.low, seen.high], (2, self.K)) - self.centre
 
     def encode(self, y: NDArray[Any], weights: Array) -> tuple[Array, Array]:
-        """Targets, (n, 1), and weights, (n, 1)."""
-        return (y - self.centre)[:, None], weights[:, None]
+        """Targets, (n, K), and weights, (n, 1)."""
+        return y.reshape(len(y), -1) - self.centre, weights[:, None]
 
     def intercept(self, b: Array) -> Array:
         """The intercept that an offset of the problems stands for."""
-        return b + self.centre
+        return np.asarray(b + self.centre)
 
     def attributes(self, W: Array, b: Array) -> dict[str, Any]:
         """The solution as fitted attributes."""
-        return {"coef_": W[:, 0].copy(), "intercept_": self.intercept(b)}
+        coef = W[:, 0].copy() if self.single else np.ascontiguousarray(W.T)
+        return {"coef_": coef, "intercept_": self.intercept(b)}
 
     def suits(self, model: Any) -> bool:
         """Whether a model has a last solution."""
-        return hasattr(model, "coef_")
+        return hasattr(model, "coef_") and (np.ndim(model.coef_) == 1) == self.single
 
     def offset(self, intercept: Array) -> Array:
         """The offset of the problems that an intercept stands for."""
-        return intercept - self.centre
+        return np.asarray(intercept - self.centre)
 
 
 Seen = Labels | Numbers

@@ -22,6 +22,8 @@ enum { SUMS = 6, BLOCK_SIZE = 256, NEIGHBOURS = 4 };
     case MIXTURE: f(MIXTURE, __VA_ARGS__); break;                         \
     case SQUARED: f(SQUARED, __VA_ARGS__); break;                         \
     case SQUARED + GAUSSIAN: f(SQUARED + GAUSSIAN, __VA_ARGS__); break;   \
+    case PINBALL: f(PINBALL, __VA_ARGS__); break;                         \
+    case PINBALL + GAUSSIAN: f(PINBALL + GAUSSIAN, __VA_ARGS__); break;   \
   }
 
 /* Rows of jets of at most BLOCK_SIZE scores. */
@@ -49,9 +51,10 @@ static inline INLINED void mix(
   for (ptrdiff_t i = 0; i < size; i++) rows[6][i] = at_most(rows[6][i], 2.0 * LOGISTIC_CURVATURE);
 }
 
-/* The jet of score i; mixtures are in rows. */
+/* The jet of score i; mixtures are in rows, and tilts are those of the scores. */
 static inline INLINED jet jet_at(
     const int code, loss q, double s, double m, double v, double y, jets rows, ptrdiff_t i) {
+  if (code >= PINBALL) q.parameter = q.tilts[i];
   if (code != MIXTURE) return jet_of(code, q, s, m, v, y);
   return (jet){s * rows[0][i], s * rows[1][i], s * rows[2][i], s, rows[3][i], rows[4][i], rows[5][i], s * rows[6][i]};
 }
@@ -83,9 +86,20 @@ static cloned_void fill_block(
   else FOR_LOSS(code, fill_some, GAMMA, q, size, m, v, y, out)
 }
 
+/* The tilts of some outputs, for a few rows of them. */
+static const double *repeated(const double *tilts, ptrdiff_t rows, ptrdiff_t outputs, double *out) {
+  for (ptrdiff_t i = 0; i < rows; i++) memcpy(out + i * outputs, tilts, outputs * sizeof(double));
+  return out;
+}
+
 static void fill(
     int code, int wanted, loss q, ptrdiff_t size, const double *m, const double *v, const double *y, double **out) {
-  const ptrdiff_t block = code == MIXTURE ? BLOCK_SIZE : size;
+  double tilts[BLOCK_SIZE];
+  ptrdiff_t block = code == MIXTURE ? BLOCK_SIZE : size;
+  if (code >= PINBALL) {
+    block = q.outputs < BLOCK_SIZE ? BLOCK_SIZE / q.outputs * q.outputs : q.outputs; /* whole rows */
+    if (block > q.outputs) q.tilts = repeated(q.tilts, block / q.outputs, q.outputs, tilts);
+  }
   for (ptrdiff_t i = 0; i < size; i += block) {
     fill_block(code, wanted, q, size - i < block ? size - i : block, m + i, v + i, y + i, out);
     for (int k = 0; k < wanted; k++) out[k] += block;
@@ -188,10 +202,11 @@ static inline plane part_of(plane p, ptrdiff_t i, const double *weights, const d
 static void add_strip(
     int code, int wanted, int narrow, loss q, plane p, ptrdiff_t k, ptrdiff_t columns, ptrdiff_t rows,
     double (*sums)[BLOCK_SIZE]) {
-  double t[BLOCK_SIZE], delta[BLOCK_SIZE], weights[BLOCK_SIZE];
+  double t[BLOCK_SIZE], delta[BLOCK_SIZE], weights[BLOCK_SIZE], tilts[BLOCK_SIZE];
   const ptrdiff_t whole = narrow ? p.n - p.n % rows : 0;
   for (ptrdiff_t i = 0; i < rows; i++)
     for (ptrdiff_t l = 0; l < columns; l++) t[i * columns + l] = p.t[k + l], delta[i * columns + l] = p.delta[k + l];
+  if (code >= PINBALL) q.tilts = repeated(q.tilts + k, rows, columns, tilts);
   if (whole) {
     const plane part = part_of(p, k, p.weights + (p.own ? k : 0), t, delta);
     add_narrow(wanted, (int)(rows * columns), q, part, whole / rows, rows * p.K, sums);

@@ -12,10 +12,11 @@ and in what is left over at the end of one.
 ctypedef const double* doubles
 
 cdef extern from "_expansions.h" nogil:
-    int HINGE, TUBE, LOGISTIC, SQUARED, GAUSSIAN, GAMMA, SLOPES, JET, SUMS
+    int HINGE, TUBE, LOGISTIC, SQUARED, PINBALL, GAUSSIAN, GAMMA, SLOPES, JET, SUMS
     const double C_LEAST_RADIUS "LEAST_RADIUS", C_GAUSSIAN_CURVATURE "GAUSSIAN_CURVATURE"
     ctypedef struct loss:
-        pass
+        doubles tilts
+        Py_ssize_t outputs
     ctypedef struct plane:
         Py_ssize_t n, K
         doubles weights, y, m, v, a, c, e, t, delta
@@ -31,16 +32,22 @@ LEAST_RADIUS, GAUSSIAN_CURVATURE = C_LEAST_RADIUS, C_GAUSSIAN_CURVATURE
 #: The code of every formula.
 CODES = {
     (name, expectation): family + normal
-    for name, family in (("hinge", HINGE), ("tube", TUBE), ("logistic", LOGISTIC), ("squared", SQUARED))
+    for name, family in (
+        ("hinge", HINGE), ("tube", TUBE), ("logistic", LOGISTIC), ("squared", SQUARED), ("pinball", PINBALL),
+    )
     for expectation, normal in (("bound", 0), ("gaussian", GAUSSIAN))
 }
 
 
 cdef loss loss_of(kernel):
     cdef const double[:, ::1] mixture = kernel[3]
-    if mixture is None:
-        return make_loss(kernel[1], NULL, 0)
-    return make_loss(kernel[1], &mixture[0, 0], mixture.shape[1])
+    cdef const double[::1] tilts = kernel[4]
+    cdef loss q = make_loss(kernel[1], NULL, 0)
+    if mixture is not None:
+        q = make_loss(kernel[1], &mixture[0, 0], mixture.shape[1])
+    if tilts is not None:
+        q.tilts, q.outputs = &tilts[0], tilts.shape[0]
+    return q
 
 
 cdef plane plane_of(arrays):

@@ -22,13 +22,13 @@ cdef extern from "_simd.h":
 ctypedef const double* doubles
 
 cdef extern from "losses.h" nogil:
-    int HINGE, TUBE, LOGISTIC, SQUARED, GAUSSIAN
+    int HINGE, TUBE, LOGISTIC, SQUARED, PINBALL, GAUSSIAN
     double LOGISTIC_CURVATURE
     ctypedef struct jet:  # of 2sφ, in m and v/2
         double dm, dh, bend, mm, gamma
     ctypedef struct loss:
         double parameter, least
-        doubles nodes, shares
+        doubles nodes, shares, tilts
         int size
     loss make_loss(double parameter, doubles mixture, int size)
     jet jet_of(int code, loss q, double s, double m, double v, double y)
@@ -53,7 +53,8 @@ cdef struct Stream:
     double* reaches    # (K,) how far an example's full steps move its own score, lately, in this unit
     Py_ssize_t d, K, width
     double ridge, decay, calm, fading, offset_fading, blend
-    bint fit_intercept, tube
+    bint fit_intercept, regression
+    double least  # unit of length of a regression
     int code
     loss q
 
@@ -133,6 +134,10 @@ cdef inline Slopes expected(Stream* stream, double m, double v, double y, double
         squared(SQUARED, stream.q, m, v, y, scale, &out)
     elif stream.code == SQUARED + GAUSSIAN:
         squared(SQUARED + GAUSSIAN, stream.q, m, v, y, scale, &out)
+    elif stream.code == PINBALL:
+        kinked(PINBALL, stream.q, m, v, y, scale, &out)
+    elif stream.code == PINBALL + GAUSSIAN:
+        kinked(PINBALL + GAUSSIAN, stream.q, m, v, y, scale, &out)
     else:
         logistic(stream.q, m, v, y, &out)
     return out
@@ -222,10 +227,12 @@ cdef inline inlined_void judge(
         if stream.fit_intercept:
             row.m[c] += offset[6 + 5 * c]
             row.reach[c] += offset[5 + 5 * c]
-        if stream.tube:
+        if stream.q.tilts != NULL:
+            stream.q.parameter = stream.q.tilts[c]
+        if stream.regression:
             # A regression's unit of length is the recent size of its residuals.
             residual = sqrt((y[c] - row.m[c]) * (y[c] - row.m[c]) + row.variance[c])
-            stream.scales[c] += part * (max(residual, stream.q.parameter) - stream.scales[c])
+            stream.scales[c] += part * (max(residual, stream.least) - stream.scales[c])
         if residual > 0:
             out = expected(stream, row.m[c], row.variance[c], y[c], stream.scales[c])
             stream.reaches[c] += part * (s * row.reach[c] / stream.scales[c] - stream.reaches[c])
@@ -369,15 +376,19 @@ cdef Stream make_stream(tuple state):
     cdef double[:, ::1] lines = state[0], sums = state[1]
     kernel, ridge, fit_intercept, rates = state[2:]
     cdef const double[:, ::1] mixture = kernel[3]
+    cdef const double[::1] tilts = kernel[4]
     cdef Stream stream
     stream.lines, stream.width, stream.d = &lines[0, 0], lines.shape[1], lines.shape[0] - 1
     stream.K = sums.shape[1]
     stream.ridges, stream.spread = &sums[0, 0], &sums[1, 0]
     stream.scales, stream.reaches = &sums[2, 0], &sums[3, 0]
     stream.code, stream.q = kernel[0], make_loss(kernel[1], NULL, 0)
-    stream.tube = stream.code in (TUBE, TUBE + GAUSSIAN)
+    stream.regression = stream.code in (TUBE, TUBE + GAUSSIAN, PINBALL, PINBALL + GAUSSIAN)
+    stream.least = kernel[1]
     if mixture is not None:
         stream.q = make_loss(kernel[1], &mixture[0, 0], mixture.shape[1])
+    if tilts is not None:
+        stream.q.tilts = &tilts[0]
     stream.ridge, stream.fit_intercept = ridge, fit_intercept
     stream.decay, stream.calm, stream.fading, stream.offset_fading, stream.blend = rates
     return stream

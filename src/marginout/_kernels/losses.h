@@ -3,6 +3,7 @@
  *
  *   HINGE      phi = (z + E|zeta|) / 2,                      z = margin - y m
  *   TUBE       phi = (E|zeta_1| + E|zeta_2|) / 2 - epsilon,  z_1 and z_2 = y - m -+ epsilon
+ *   PINBALL    phi = (E|zeta| + tilt z) / 2,                 z = y - m, tilt = 2 quantile - 1
  *   LOGISTIC   phi = log 2cosh(omega / 2) - y m / 2,         omega = sqrt(m^2 + v)
  *   SQUARED    phi = E max(0, zeta)^2,                       z = margin - y m
  *
@@ -17,7 +18,7 @@
 #include "_normal.h"
 #include "_simd.h"
 
-enum { HINGE = 0, GAUSSIAN = 1, TUBE = 2, LOGISTIC = 4, MIXTURE = LOGISTIC + GAUSSIAN, SQUARED = 6 };
+enum { HINGE = 0, GAUSSIAN = 1, TUBE = 2, LOGISTIC = 4, MIXTURE = LOGISTIC + GAUSSIAN, SQUARED = 6, PINBALL = 8 };
 
 /* Smallest radius sqrt(z^2 + v) or deviation sqrt(v) that is divided by: its cube is still a normal number. */
 #define LEAST_RADIUS 1e-100
@@ -41,18 +42,20 @@ enum { HINGE = 0, GAUSSIAN = 1, TUBE = 2, LOGISTIC = 4, MIXTURE = LOGISTIC + GAU
 
 /* A loss, passed by value, so that the compiler knows that no store changes it. */
 typedef struct {
-  double parameter;             /* margin or epsilon */
+  double parameter;             /* margin, epsilon or tilt */
   double least;                 /* of the lengths that gamma is divided by */
   double tiny, edge, cut;       /* LEAST_RADIUS, NORMAL_EDGE, largest x in exp(-x): unknown numbers, see _exp.h */
   const double *nodes, *shares; /* of a mixture: what is added to v, and weights */
   int size;                     /* nodes of the mixture */
+  const double *tilts;          /* of each output, or NULL */
+  ptrdiff_t outputs;
 } loss;
 
 static const volatile double LEAST = LEAST_RADIUS;
 
 static inline loss make_loss(double parameter, const double *mixture, int size) {
   const double tiny = LEAST, edge = NORMAL_EDGE;
-  return (loss){parameter, tiny, tiny, edge, 0.5 * edge * edge, mixture, size ? mixture + size : mixture, size};
+  return (loss){parameter, tiny, tiny, edge, 0.5 * edge * edge, mixture, size ? mixture + size : mixture, size, NULL, 0};
 }
 
 /* This way round, NaN stays NaN. */
@@ -124,6 +127,13 @@ static inline INLINED jet tube(double s, double z, double epsilon, absolute a, a
       g * a.zh + h * b.zh, -(g * a.hh + h * b.hh), s * (a.gamma + b.gamma)};
 }
 
+static inline INLINED jet pinball(double s, double z, double tilt, absolute a) {
+  const double dh = s * a.dh;
+  return (jet){
+      s * (fabs(z) * (1.0 + copysign(tilt, tilt * z)) + a.excess), -s * (a.dz + tilt), dh, dh * a.bend, a.zz, a.zh, -a.hh,
+      s * a.gamma};
+}
+
 /* f = 2 log 2cosh(omega / 2) has gamma = f' / omega and slope = gamma' / omega = (f'' - gamma) / u, u = omega^2.
  * Both cancel near 0: there they are series in u, up to terms below 1e-15. log(1 + decay) = 2 atanh(x). */
 static inline INLINED jet logistic(loss q, double s, double m, double v, double y) {
@@ -146,6 +156,7 @@ static inline INLINED jet logistic(loss q, double s, double m, double v, double 
 /* The jet of any loss but a mixture. */
 static inline INLINED jet jet_of(const int code, loss q, double s, double m, double v, double y) {
   const double z = y - m, hinge_z = q.parameter - y * m;
+  if (code >= PINBALL) return pinball(s, z, q.parameter, abs_of(code, q, z, v));
   if (code <= HINGE + GAUSSIAN) return hinge(s, hinge_z, y, abs_of(code, q, hinge_z, v));
   if (code == SQUARED) return squared(s, hinge_z, v, y);
   if (code == SQUARED + GAUSSIAN) return squared_of_normal(q, s, hinge_z, v, y);

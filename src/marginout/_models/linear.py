@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import r2_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -389,7 +390,12 @@ class DropoutRegressor(RegressorMixin, DropoutLinearModel):  # type: ignore[misc
 
         Returns
         -------
-        y : array of shape (n_samples,)
-            Predicted targets.
+        y : array of shape (n_samples,) or (n_samples, n_outputs)
+            Predicted targets, with as many axes as `coef_`.
         """
-        return self._scores(X)
+        scores = self._scores(X)
+        return scores if np.ndim(self.coef_) == 1 else scores.reshape(len(scores), -1)
+
+    def _score_of(self, y: Any, scores: Array, weights: Array | None) -> float:
+        """What `score` gives for predictions of shape (n, K)."""
+        return float(r2_score(y, scores, sample_weight=weights))

@@ -169,12 +169,13 @@ def _steps(
     design = chain.design
     if set(chain.factors) != {1.0}:
         design = design.with_factors(np.repeat(chain.factors, widths))
+    loss = problem.loss.select(np.concatenate([training.columns for training in trainings]))
     W, b = np.zeros((chain.design.d, len(Y[0]))), np.zeros(len(Y[0]))
     start = W, b
     solve = _Solver(problem, stop)
     for i, C in enumerate(Cs):
         begin = time.perf_counter()
-        shard = Shard(design, problem.loss, Y, C * weights)
+        shard = Shard(design, loss, Y, C * weights)
         objective = Objective.of(problem.penalty, shard, problem.fit_intercept)
         result = solve(objective, *start)
         if stop.is_set():

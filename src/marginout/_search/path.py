@@ -104,7 +104,8 @@ def path(
     """
     if not getattr(estimator, "_fits_blocks", False):
         raise TypeError(
-            f"estimator={estimator!r} must be a DropoutSVC, a DropoutSVR or a DropoutLogisticRegression."
+            f"estimator={estimator!r} must be a DropoutSVC, a DropoutSVR, a DropoutLogisticRegression or a "
+            "DropoutQuantileRegressor."
         )
     model = clone(estimator)  # the estimator itself is not touched
     X, y = model._validated_for_fit(X, y)

@@ -93,7 +93,7 @@ def pose(
         if not own.any():
             raise ValueError("sample_weight is zero for every example of a training set: weigh some of them.")
         if targets.classes is None:
-            trainings.append(Training(np.arange(1), own[:, None]))
+            trainings.append(Training(np.arange(targets.K), own[:, None]))
         else:
             trainings.append(_classes_of(estimator, targets.classes, y, own))
     tol = (loose or 1.0) * TOL_UNIT * check_real("tol", estimator.tol, above=0)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
-from sklearn.metrics import check_scoring, r2_score
+from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length
@@ -64,7 +64,7 @@ class Search(DropoutLinearModel):
 
     def _model(self, C: float, noise: Any) -> Any:
         """The estimator of one cell: the parameters that it shares with the search are the search's."""
-        model, own = self._kind(C, noise=noise), self.get_params(deep=False)
+        model, own = self._kind(C=C, noise=noise), self.get_params(deep=False)
         shared = set(own) & set(model.get_params(deep=False)) - {"verbose"}
         return model.set_params(**{name: own[name] for name in shared})
 
@@ -330,22 +330,22 @@ class Scorer:
             return [float("nan") if part.error else self._custom(part) for part in parts]
         # The noises of a batch are of one kind, and agree on what is missing.
         X = self._problem.deleted(self._models[parts[0].noise])
-        scores = linear_scores(X, W) + self._problem.targets.intercept(b)
+        scores, intercept = linear_scores(X, W), self._problem.targets.intercept
         edges = np.cumsum([0] + [len(part.b) for part in parts])
         return [
-            self._default(part, scores[self._tests[part.training], low:high])
+            self._default(part, scores[self._tests[part.training], low:high] + intercept(part.b))
             for part, low, high in zip(parts, edges[:-1], edges[1:], strict=True)
         ]
 
     def _default(self, part: Part, scores: Array) -> float:
-        """Accuracy, or R² of a regression: what the estimator's `score` gives."""
+        """What the estimator's `score` gives, such as the accuracy."""
         test = self._tests[part.training]
         weights = self._weights[test] if self._weights is not None else None
         if part.error is not None or (weights is not None and not weights.any()):
             return float("nan")
         y = self._y[test]
         if self._classes is None:
-            return float(r2_score(y, scores[:, 0], sample_weight=weights))
+            return float(self._model._score_of(y, scores, weights))
         if scores.shape[1] == 1:
             predicted = self._classes[(scores[:, 0] > 0).astype(np.intp)]
         else:
@@ -356,10 +356,10 @@ class Scorer:
         """A scorer's verdict on a model made of the solution."""
         test = self._tests[part.training]
         model = self._model.__class__(**{**self._model.get_params(), "noise": self._models[part.noise]})
-        coef, intercept = part.W.T.copy(), self._problem.targets.intercept(part.b)
         if self._classes is None:
-            model.coef_, model.intercept_ = coef[0], intercept
+            model.__dict__.update(self._problem.targets.attributes(part.W, part.b))
         else:
+            coef, intercept = part.W.T.copy(), self._problem.targets.intercept(part.b)
             present = self._problem.trainings[part.training].columns
             model.classes_ = self._classes if len(self._classes) == 2 else self._classes[present]
             last = slice(-1, None) if len(model.classes_) == 2 else slice(None)

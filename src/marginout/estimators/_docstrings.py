@@ -33,6 +33,8 @@ loss : {"hinge", "squared_hinge"}, default="hinge"
     L(z) = max(0, z), or its square, which is smooth. Without noise, the same `C` and `loss` give the
     solution of :class:`sklearn.svm.LinearSVC`, whose default is the square, but for the offset, which
     liblinear regularises.
+quantile : float or sequence of floats, default=0.5
+    The quantiles τ, each between 0 and 1. A sequence gives one column of predictions for each.
 margin : float, default=1.0
     The margin ℓ.
 epsilon : float, default=0.1

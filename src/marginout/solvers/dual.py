@@ -105,7 +105,8 @@ def certify(objective: Objective, W: Array, beta: Array) -> tuple[Point, Array]:
 def _boxes(objective: Objective) -> list[Box]:
     rows = objective.examples
     weights = np.broadcast_to(rows.weights, rows.Y.shape)
-    return [objective.loss.box(rows.Y[:, k], weights[:, k]) for k in range(objective.K)]
+    losses = [objective.loss.select(np.array([k])) for k in range(objective.K)]
+    return [loss.box(rows.Y[:, k], weights[:, k]) for k, loss in enumerate(losses)]
 
 
 def _balanced(beta: Array) -> Array:

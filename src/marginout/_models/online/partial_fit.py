@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
 from marginout._core.fit import untouched_on_failure
 from marginout._core.interfaces import Array
-from marginout._core.targets import Centred, Numbers, OneVsRest, Targets, check_targets, class_weights
+from marginout._core.targets import Numbers, OneVsRest, Targets, check_targets, class_weights
 from marginout._core.validation import (
     LARGEST,
     check_features,
@@ -210,7 +210,13 @@ class OnlineRegressor(Online, DropoutRegressor):
             first = not hasattr(self, "coef_")
             X, y = self._validated(X, y, y_numeric=True, reset=first)
             weights = check_sample_weight(sample_weight, X)
-            y = check_targets(y)
+            targets = self._targets(Numbers.of(check_targets(y)), fit_intercept=False)
+            Y, _ = targets.encode(check_targets(y), weights)
+            if not first and np.atleast_2d(self.coef_).shape[0] != targets.K:
+                raise ValueError(
+                    f"The stream has {len(np.atleast_2d(self.coef_))} outputs, but these examples have "
+                    f"{targets.K}: all calls must have the same targets; or start with a new model."
+                )
             # Counted from the first target: y = 1e9 ± 1 is y = ±1.
-            self._learn(X, y[:, None], weights, y[np.argmax(weights > 0)][None], Centred(Numbers.of(y), 0.0))
+            self._learn(X, Y, weights, Y[np.argmax(weights > 0)], targets)
         return self
