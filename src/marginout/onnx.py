@@ -175,7 +175,11 @@ def _classifier_converter(hidden: bool, joint: bool) -> Any:
         # scikit-learn's rule for a method that depends on parameters: a model without it has no attribute.
         if not raw and hasattr(model, "predict_proba"):
             # σ(s_k)/Σσ(s_l) = softmax(log σ(s)), which is never 0/0.
-            logits = scores if joint and len(classes) > 2 else graph.log_sigmoid(scores)
+            logits = (
+                scores
+                if (joint or getattr(model, "multi_class_", "") == "multinomial") and len(classes) > 2
+                else graph.log_sigmoid(scores)
+            )
             scores = graph("Softmax", logits, axis=1)
         second = graph("Identity", scores, output_names=operator.outputs[1:2])
         label.add_to(scope, container)

@@ -107,6 +107,9 @@ C : float, default=1.0
     Weight of the loss against the ridges.
 hidden_penalty : float, default=1.0
     The weight λ of ½‖α‖². 1 is the paper's.
+hidden_noise : float, default=0.0
+    Dropout rate of the hidden units in training, in [0, 1): a unit is deleted, or divided by one
+    minus the rate. It is drawn, by the solver "stochastic" alone.
 activation : {"sigmoid", "tanh", "relu", "identity"}, default="sigmoid"
     The function σ. "sigmoid" is the paper's, and "identity" makes the model linear.
 propagation : {"taylor", "gaussian"}, default="taylor"
@@ -119,17 +122,21 @@ fit_intercept : bool, default=True
 shared : bool, default=True
     Whether all classes share one hidden layer, or each has a layer of `n_hidden` units
     of its own (the paper's one-vs-rest).
-solver : {"auto", "joint", "alternating"}, default="auto"
+solver : {"auto", "joint", "alternating", "stochastic"}, default="auto"
     "joint" is L-BFGS over all parameters. "alternating" is the paper's coordinate descent:
-    output weights in closed form, hidden weights by gradient steps. "auto" is "joint",
-    which ends at a lower objective in the same time (`benchmarks/results/latent_summary.csv`).
+    output weights in closed form, hidden weights by gradient steps. Both minimise F as
+    `propagation` and `expectation` approximate it. "stochastic" draws the noise: Adam on
+    batches of corrupted examples, in single precision, minimises F with the expectation itself.
+    "auto" is "joint".
 n_init : int, default=1
     Number of random starts. The fit of the lowest objective is kept.
 tol : float, default=1e-3
     The fit ends when ten iterations together lower the objective by less than this,
-    relatively.
+    relatively. The rate of "stochastic" begins to fall when a window of epochs has lowered
+    the mean of the objective by less than √tol.
 max_iter : int, default=1000
-    Most iterations. A fit that reaches it warns.
+    Most iterations. A fit that reaches it warns. For "stochastic" these are epochs, and the
+    rate has fallen to zero by then; nothing warns.
 hidden_coef_ : array of shape (n_units, n_features)
     Hidden weights α of `n_hidden` units, or with ``shared=False`` of as many for every class
     of several, those of the first class first.
@@ -140,10 +147,11 @@ coef_ : array of shape (1, n_units) or (n_classes, n_units)
 random_state : int, RandomState or None, default=None
     Draws the hidden weights to start from. The same seed gives the same bits.
 objective_ : float
-    F at the solution, a local minimum.
+    F at the solution, a local minimum. Of "stochastic": its mean over new draws.
 objective_history_ : array of shape (n_iterations,)
     The objective after every iteration. Kinks of the loss are smoothed at first, so
-    early values are a little above F.
+    early values are a little above F. Of "stochastic": about F, from the batches of each
+    epoch.
 """
 
 SEARCH = """

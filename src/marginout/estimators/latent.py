@@ -42,6 +42,7 @@ class LatentDropoutSVC(LatentModel, DropoutClassifier):
     {loss}
     {margin}
     {latent.hidden_penalty}
+    {latent.hidden_noise}
     {latent.activation}
     {latent.propagation}
     {expectation}
@@ -94,6 +95,7 @@ class LatentDropoutSVC(LatentModel, DropoutClassifier):
         loss: str = "hinge",
         margin: float = 1.0,
         hidden_penalty: float = 1.0,
+        hidden_noise: float = 0.0,
         activation: str = "sigmoid",
         propagation: str = "taylor",
         expectation: str = "bound",
@@ -136,11 +138,16 @@ class LatentDropoutLogisticRegression(LatentModel, LogisticProbabilities, Dropou
     {noise}
         Without noise this is a plain network.
     {latent.hidden_penalty}
+    {latent.hidden_noise}
     {latent.activation}
     {latent.propagation}
     {expectation}
     {latent.fit_intercept}
     {latent.shared}
+    multi_class : {"auto", "ovr", "multinomial"}, default="auto"
+        "ovr" is a logistic loss for each class against the rest. "multinomial" is −log p of an
+        example's class, with p the softmax of all scores; the solver "stochastic" has it. "auto"
+        is "multinomial" where the solver has it and the classes share a layer.
     {class_weight}
         Under heavy noise it keeps small classes from being given up.
     {missing}
@@ -160,6 +167,9 @@ class LatentDropoutLogisticRegression(LatentModel, LogisticProbabilities, Dropou
     {classifier.intercept_}
     {classifier.classes_}
     {noise_}
+    multi_class_ : {"ovr", "multinomial"}
+        What the fit took. The probabilities of "multinomial" are the softmax of the scores, those of "ovr"
+        are 1/(1 + exp(−score)) divided by their sum.
     {n_iter_}
     {latent.objective_}
     {latent.objective_history_}
@@ -176,6 +186,9 @@ class LatentDropoutLogisticRegression(LatentModel, LogisticProbabilities, Dropou
     (2, 10)
     """
 
+    #: For models stored by older versions.
+    multi_class_ = "ovr"
+
     def __init__(
         self,
         n_hidden: int = 20,
@@ -183,11 +196,13 @@ class LatentDropoutLogisticRegression(LatentModel, LogisticProbabilities, Dropou
         *,
         noise: Any = 0.5,
         hidden_penalty: float = 1.0,
+        hidden_noise: float = 0.0,
         activation: str = "sigmoid",
         propagation: str = "taylor",
         expectation: str = "bound",
         fit_intercept: bool = True,
         shared: bool = True,
+        multi_class: str = "auto",
         class_weight: Any = None,
         missing: str = "error",
         solver: str = "auto",
@@ -199,6 +214,22 @@ class LatentDropoutLogisticRegression(LatentModel, LogisticProbabilities, Dropou
         verbose: int = 0,
     ) -> None:
         set_parameters(locals())
+
+    def _takes_softmax(self, solver: str, P: int) -> bool:
+        kind = check_option("multi_class", self.multi_class, ["auto", "ovr", "multinomial"])
+        able = solver == "stochastic" and self._is_shared()
+        if kind == "multinomial" and not able:
+            raise ValueError(
+                "multi_class='multinomial' needs solver='stochastic' and shared=True, but solver="
+                f"{self.solver!r} and shared={self.shared!r}: change them, or set multi_class='ovr'."
+            )
+        return able and kind != "ovr" and P > 1
+
+    def _kind(self, softmax: bool) -> dict[str, Any]:
+        return {"multi_class_": "multinomial" if softmax else "ovr"}
+
+    def _has_softmax(self) -> bool:
+        return self.multi_class_ == "multinomial"
 
     def _loss(self, Y: Array) -> Loss:
         return logistic(check_option("expectation", self.expectation, ["bound", "gaussian"]))
@@ -227,6 +258,7 @@ class LatentDropoutSVR(LatentModel, DropoutRegressor):
         Without noise this is a plain network.
     {epsilon}
     {latent.hidden_penalty}
+    {latent.hidden_noise}
     {latent.activation}
     {latent.propagation}
     {expectation}
@@ -274,6 +306,7 @@ class LatentDropoutSVR(LatentModel, DropoutRegressor):
         noise: Any = 0.5,
         epsilon: float = 0.1,
         hidden_penalty: float = 1.0,
+        hidden_noise: float = 0.0,
         activation: str = "sigmoid",
         propagation: str = "taylor",
         expectation: str = "bound",

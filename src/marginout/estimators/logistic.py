@@ -23,6 +23,10 @@ class LogisticProbabilities:
 
     _scores: Callable[[Any], Array]
 
+    def _has_softmax(self) -> bool:
+        """Whether the probabilities of several classes are the softmax of their scores."""
+        return False
+
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the class probabilities.
 
@@ -39,11 +43,13 @@ class LogisticProbabilities:
         scores = self._scores(X)
         if scores.ndim == 1:
             return np.asarray(np.column_stack([log_expit(-scores), log_expit(scores)]))
-        each = log_expit(scores)
+        each = scores if self._has_softmax() else log_expit(scores)
         return np.asarray(each - logsumexp(each, axis=1, keepdims=True))
 
     def predict_proba(self, X: Any) -> Array:
-        """Class probabilities: 1/(1 + exp(−score)), normalised over the classes when they are several.
+        """Class probabilities: 1/(1 + exp(−score)), divided by their sum where there are several.
+
+        Of a loss that is joint for several classes, they are the softmax of the scores.
 
         Parameters
         ----------

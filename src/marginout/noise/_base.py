@@ -58,6 +58,8 @@ class Noise(ABC):
     counts_only = False
     #: Whether log_mgf(t, x) is affine in x; its sums over features are then matrix products.
     affine_mgf = False
+    #: Whether x̃ = 0 with the rate, and otherwise factor·x, that `survivors` tells, each feature by itself.
+    deletes = False
 
     def mean(self, X: Any) -> Array:
         """E x̃, entry by entry, of a dense array of shape (..., n_features)."""

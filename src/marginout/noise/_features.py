@@ -40,6 +40,7 @@ class Dropout(Noise):
         Probability that a feature is deleted. 0 protects a feature.
     """
 
+    deletes = True
     rate: Any = 0.5
 
     def __post_init__(self) -> None:
@@ -85,6 +86,7 @@ class Deletion(Noise):
         Probability that a feature is deleted. 0 protects a feature.
     """
 
+    deletes = True
     rate: Any = 0.5
 
     def __post_init__(self) -> None:

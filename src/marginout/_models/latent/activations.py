@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,6 +79,14 @@ class Activation(ABC):
     def _normal(self, A: Array, S: Array) -> _Normal:
         """Moments of σ(z) for z ~ N(A, S)."""
 
+    def fill(self, A: NDArray[Any], G: NDArray[Any]) -> None:
+        """G = σ(A)."""
+        G[...] = self(A)
+
+    def pull(self, A: NDArray[Any], G: NDArray[Any], dG: NDArray[Any], spare: NDArray[Any]) -> None:
+        """dG ← dG∘σ'(A), where G = σ(A); A and G are not needed afterwards, nor is what is in `spare`."""
+        dG *= self._derivatives(A)[1]
+
     def taylor(self, A: Array) -> Unit:
         """The unit linearised at the mean A of its pre-activation."""
         return Unit(*self._derivatives(A))
@@ -114,6 +122,17 @@ class Sigmoid(Activation):
         eta = g * (1 - g)
         return g, eta, eta * (1 - 2 * g)
 
+    def fill(self, A: NDArray[Any], G: NDArray[Any]) -> None:
+        np.multiply(A, 0.5, out=G)  # ½ + ½ tanh(z/2): NumPy's tanh is vectorised, and never overflows
+        np.tanh(G, out=G)
+        G *= 0.5
+        G += 0.5
+
+    def pull(self, A: NDArray[Any], G: NDArray[Any], dG: NDArray[Any], spare: NDArray[Any]) -> None:
+        np.subtract(1, G, out=spare)
+        spare *= G
+        dG *= spare
+
     def _normal(self, A: Array, S: Array) -> _Normal:
         f0, f1, f2, f3 = (np.zeros_like(A) for _ in range(4))
         for node, weight in zip(*_mixture(), strict=True):
@@ -146,6 +165,14 @@ class Tanh(Activation):
         eta = 1 - g * g
         return g, eta, -2 * g * eta
 
+    def fill(self, A: NDArray[Any], G: NDArray[Any]) -> None:
+        np.tanh(A, out=G)
+
+    def pull(self, A: NDArray[Any], G: NDArray[Any], dG: NDArray[Any], spare: NDArray[Any]) -> None:
+        np.multiply(G, G, out=spare)
+        np.subtract(1, spare, out=spare)
+        dG *= spare
+
     def _normal(self, A: Array, S: Array) -> _Normal:
         n = Sigmoid()._normal(2 * A, 4 * S)
         f0, f1, f2, f3 = 2 * n.f0 - 1, 4 * n.f1, 8 * n.f2, 16 * n.f3
@@ -160,6 +187,12 @@ class Relu(Activation):
 
     def _derivatives(self, A: Array) -> tuple[Array, Array, Array]:
         return np.maximum(A, 0.0), (A > 0).astype(np.float64), np.zeros_like(A)
+
+    def fill(self, A: NDArray[Any], G: NDArray[Any]) -> None:
+        np.maximum(A, 0, out=G)
+
+    def pull(self, A: NDArray[Any], G: NDArray[Any], dG: NDArray[Any], spare: NDArray[Any]) -> None:
+        dG *= G > 0
 
     def _normal(self, A: Array, S: Array) -> _Normal:
         i = 1 / np.maximum(np.sqrt(S), LEAST_RADIUS)
@@ -179,6 +212,9 @@ class Identity(Activation):
 
     def _derivatives(self, A: Array) -> tuple[Array, Array, Array]:
         return A, np.ones_like(A), np.zeros_like(A)
+
+    def pull(self, A: NDArray[Any], G: NDArray[Any], dG: NDArray[Any], spare: NDArray[Any]) -> None:
+        pass
 
     def _normal(self, A: Array, S: Array) -> _Normal:
         one, zero = np.ones_like(A), np.zeros_like(A)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,11 +26,15 @@ from marginout._core.validation import (
 )
 from marginout._models.latent.activations import ACTIVATIONS
 from marginout._models.latent.objective import PROPAGATIONS, LatentObjective, Net
-from marginout._models.latent.solvers import SOLVERS, LatentResult
+from marginout._models.latent.solvers import SOLVERS, LatentResult, Solver
+from marginout._models.latent.stochastic import Sampling, Softmax, stochastic
+from marginout.noise import Noise
 from marginout.solvers._progress import total_history
 
 Array = NDArray[np.float64]
 
+#: The solver that draws examples.
+STOCHASTIC = "stochastic"
 #: Largest C·Σs: beyond, F overflows.
 LARGEST_TOTAL = 1e300
 #: Entries of X, zeros included, up to which equal examples are merged.
@@ -93,12 +98,18 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         X, Y, weights = merge_examples(block.design.X, *plan.targets.encode(block.y, block.weights))
         tol, max_iter = check_real("tol", self.tol, above=0), check_count("max_iter", self.max_iter, 1)
         verbose = check_count("verbose", self.verbose, 0)
-        solver = check_option("solver", self.solver, ["auto", *SOLVERS])
-        solve = SOLVERS["joint" if solver == "auto" else solver]
-        objectives = self._objectives(X, Y, weights, plan)
-        # Noise may shift the mean of every example. The solvers' hidden offsets contain the shift.
+        solver = self._solver()
+        softmax = self._takes_softmax(solver, Y.shape[1])
+        objectives = self._objectives(X, Y, _joint_weights(Y, weights) if softmax else weights, plan)
+        # Noise may shift the mean of every example. The solvers' hidden offsets contain the shift, unless the
+        # examples are drawn.
         shift = self._shift(noise, X.shape[1], self.fit_intercept)
-        starts = self._starts(objectives, plan, shift)
+        rng = self._generator()
+        starts = self._starts(objectives, plan, shift, rng)
+        solve = self._solve(solver, noise, softmax, rng)
+        if solver == STOCHASTIC:
+            starts = [[net._replace(a=net.a - shift @ net.alpha) for net in nets] for nets in starts]
+            shift = np.zeros_like(shift)
         task = FitTask(self, max_iter * len(objectives) * len(starts), X, block.y)
         nets = list(starts[0])
 
@@ -130,11 +141,54 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
             "objective_history_": np.array(total_history([r.history for r in results], values)),
         }
         check_solution(self._sizes(), **{name: value for name, value in found.items() if name != "classes_"})
+        found.update(self._kind(softmax))
         n_iter = max(max(1, len(result.history)) for result in results)
         self.__dict__.update(found, _fitted_noise=noise, **self._taken(noise), n_iter_=n_iter)
         task.end(layers)
         _warn(results, max_iter)
         self._warn_if_collapsed(X, Y, weights, plan)
+
+    def _solver(self) -> str:
+        """The solver that `solver` stands for."""
+        solver = check_option("solver", self.solver, ["auto", *SOLVERS, STOCHASTIC])
+        solver = "joint" if solver == "auto" else solver
+        self._check_sampled(solver)
+        return solver
+
+    def _check_sampled(self, solver: str) -> None:
+        """Refuse what a solver does not know."""
+        rate = check_real("hidden_noise", self.hidden_noise, least=0)
+        if rate >= 1:
+            raise ValueError(f"hidden_noise={self.hidden_noise!r} must be a dropout rate in [0, 1).")
+        if solver != STOCHASTIC:
+            if rate:
+                raise ValueError(
+                    f"hidden_noise={self.hidden_noise!r} is drawn, which solver={solver!r} does not do: set "
+                    "solver='stochastic', or hidden_noise=0."
+                )
+            return
+        for name, default in ("propagation", "taylor"), ("expectation", "bound"):
+            if getattr(self, name) != default:
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r} approximates an expectation, which solver='stochastic' "
+                    f"draws: leave it at {default!r}, or set solver='joint'."
+                )
+
+    def _solve(self, solver: str, noise: Noise, softmax: bool, rng: np.random.RandomState) -> Solver:
+        """What minimises an objective."""
+        if solver != STOCHASTIC:
+            return SOLVERS[solver]
+        draws = np.random.default_rng(rng.randint(2**31, size=2))
+        loss = Softmax() if softmax else None
+        return partial(stochastic, sampling=Sampling(noise, float(self.hidden_noise), draws, loss))
+
+    def _takes_softmax(self, solver: str, P: int) -> bool:
+        """Whether all classes have one loss together."""
+        return False
+
+    def _kind(self, softmax: bool) -> dict[str, Any]:
+        """What else a fit has found out."""
+        return {}
 
     def _objectives(self, X: Any, Y: Array, weights: Array, plan: Plan) -> list[LatentObjective]:
         """One objective for all outputs, or one for each that has a hidden layer of its own."""
@@ -167,16 +221,22 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
     def _is_shared(self) -> bool:
         return check_flag("shared", getattr(self, "shared", True))
 
-    def _starts(self, objectives: list[LatentObjective], plan: Plan, shift: Array) -> list[list[Net]]:
-        """The last solution, if `warm_start` asks for it and its shape fits, or `n_init` random ones."""
-        n_hidden = check_count("n_hidden", self.n_hidden, 1)
-        n_init = check_count("n_init", self.n_init, 1)
+    def _generator(self) -> np.random.RandomState:
+        """What all random numbers of a fit are drawn from."""
         try:
-            rng = check_random_state(self.random_state)
+            rng: np.random.RandomState = check_random_state(self.random_state)
         except ValueError:
             raise ValueError(
                 f"random_state={self.random_state!r} must be None, a whole number >= 0 or a RandomState."
             ) from None
+        return rng
+
+    def _starts(
+        self, objectives: list[LatentObjective], plan: Plan, shift: Array, rng: np.random.RandomState
+    ) -> list[list[Net]]:
+        """The last solution, if `warm_start` asks for it and its shape fits, or `n_init` random ones."""
+        n_hidden = check_count("n_hidden", self.n_hidden, 1)
+        n_init = check_count("n_init", self.n_init, 1)
         if check_flag("warm_start", self.warm_start) and plan.targets.suits(self):
             last = self._last(objectives, n_hidden, plan)
             if last is not None:
@@ -321,6 +381,15 @@ def merge_examples(X: Any, Y: Array, weights: Array) -> tuple[Any, Array, Array]
     np.add.at(merged, which.ravel(), weights[some])
     rows = np.ascontiguousarray(table[:, :d], dtype=X.dtype)
     return sp.csr_array(rows) if sp.issparse(X) else rows, np.ascontiguousarray(table[:, d:]), merged
+
+
+def _joint_weights(Y: Array, weights: Array) -> Array:
+    """Weights for one loss of all classes, (n, 1), from those of every one-vs-rest problem.
+
+    "balanced" gives a class half of the weight in its own problem, and one part of P in a joint one.
+    """
+    P = Y.shape[1]
+    return weights if weights.shape[1] == 1 else np.sum(weights, axis=1, keepdims=True, where=Y > 0) * (2 / P)
 
 
 def _warn(results: list[LatentResult], max_iter: int) -> None:

@@ -210,5 +210,5 @@ def _hidden_step(
     return t, net, value, gradient
 
 
-#: Values of the parameter `solver`, besides "auto".
-SOLVERS = {"joint": joint, "alternating": alternating}
+#: The solvers that draw nothing, by their names.
+SOLVERS: dict[str, Solver] = {"joint": joint, "alternating": alternating}

@@ -1,0 +1,313 @@
+r"""The stochastic solver of the hidden layer: minibatches, sampled noise, Adam, single precision.
+
+It minimises the function whose approximation `joint` minimises,
+
+    F(α, a, W, b) = ½‖W‖² + ½·hidden_penalty·‖α‖² + C Σ_n s_n E φ(score(x̃_n); y_n),
+
+with the expectation over the noise itself: a batch draws x̃ anew, so that its gradient is unbiased, and there
+is no error of Taylor's expansion. The marginalised F costs d·K flops for each example and output; a draw
+costs what the clean example costs, or less where features are deleted. On MNIST's first 10,000 digits (ten
+outputs) an epoch of draws takes a fifteenth of one of the marginalised F on batches.
+
+In units of C Σs, a batch B has the value
+
+    f_B = (½‖W‖² + ½·hidden_penalty·‖α‖²)/(C Σs) + 1/|B| Σ_{n ∈ B} ω_n φ(score(x̃_n); y_n),   ω_n = s_n n/Σs.
+
+The rate of Adam's steps rises for WARM_STEPS, stays until f has stopped to fall, and then falls to zero in
+a straight line, in as many epochs again. Where `max_iter` is less, the line begins halfway. Steps are
+measured in units of each layer at the start, so that they do not depend on the scale of X or y.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marginout._core.design import worker_threads
+from marginout._kernels import _stochastic
+from marginout._models.latent.batches import Floats, Rows, deletion, make_batches
+from marginout._models.latent.objective import LatentObjective, Net
+from marginout._models.latent.solvers import LatentResult, Monitor
+from marginout.noise import Dropout, Noise
+
+Array = NDArray[np.float64]
+
+#: Examples of a batch, at most.
+BATCH = 128
+#: Batches of an epoch, at least, where there are so many examples.
+BATCHES = 16
+#: Examples of a batch, at least, where there are so many.
+LEAST_BATCH = 8
+#: Steps in which the rate rises to its peak.
+WARM_STEPS = 100
+#: Peak of the rate for the hidden weights, in units of their deviation at the start.
+HIDDEN_RATE = 0.06
+#: Peak of the rate for all others, in units of the loss's scale.
+OUTPUT_RATE = 0.01
+#: Adam's memories of slopes and of their squares.
+BETA, BETA2 = 0.9, 0.999
+#: What Adam adds to the root of the squares.
+EPSILON = 1e-8
+#: Epochs, and steps, at least, over which the decrease of f is measured.
+WINDOW, WINDOW_STEPS = 5, 500
+#: Drawn examples, at least, of which F at the end is a mean.
+DRAWN = 10_000
+#: Numbers of a seed.
+SEEDS = 1 << 63
+
+
+class Softmax:
+    """−log p of the example's class, p = softmax of all scores; targets are ±1, as in one-vs-rest."""
+
+    scale = 1.0
+
+    def jet(self, m: Array, v: Array, y: Array) -> tuple[Array, Array]:
+        """Value, (n, 1), and slope, (n, P)."""
+        m = m - m.max(axis=1, keepdims=True)
+        e = np.exp(m)
+        total = e.sum(axis=1, keepdims=True)
+        own = y > 0
+        return np.log(total) - np.sum(m, axis=1, keepdims=True, where=own), e / total - own
+
+
+class Sampling(NamedTuple):
+    """What is drawn, and the loss of it; None is the objective's own."""
+
+    noise: Noise
+    hidden_noise: float
+    rng: np.random.Generator
+    loss: Softmax | None = None
+
+
+class Single(NamedTuple):
+    """A network, slopes or moments in single precision."""
+
+    alpha: Floats
+    a: Floats
+    W: Floats
+    b: Floats
+
+    @classmethod
+    def of(cls, net: Net) -> Single:
+        return cls(*(np.array(part, np.float32, order="C") for part in net))
+
+    def zeros(self) -> Single:
+        return Single(*(np.zeros_like(part) for part in self))
+
+    def double(self) -> Net:
+        return Net(*(part.astype(np.float64) for part in self))
+
+
+class Space(NamedTuple):
+    """Buffers of a batch: pre-activations, activations, what is left of them, slopes, masks, scores."""
+
+    A: Floats
+    G: Floats
+    left: Floats
+    slopes: Floats
+    mask: Floats
+    ones: Floats
+    M: Floats
+
+    @classmethod
+    def of(cls, size: int, K: int, P: int) -> Space:
+        return cls(*(np.ones((size, width), np.float32) for width in (K, K, K, K, K, K, P)))
+
+    def rows(self, size: int) -> Space:
+        return Space(*(part[:size] for part in self))
+
+
+class SampledLoss:
+    """1/|B| Σ_{n ∈ B} ω_n φ(score(x̃_n); y_n) of the module's docstring, and its gradient."""
+
+    def __init__(self, objective: LatentObjective, sampling: Sampling, K: int) -> None:
+        self.loss: Any = sampling.loss or objective.loss
+        self.Y, self.floor = objective.Y, objective.floor
+        self.activation, self.fit_intercept = objective.activation, objective.fit_intercept
+        self.n, P = self.Y.shape
+        self.total = float(objective.weights.sum()) / objective.weights.shape[1]
+        self.omega = objective.weights * (self.n / self.total)
+        self.size = min(self.n, max(LEAST_BATCH, min(BATCH, self.n // BATCHES)))
+        design = objective.design
+        self.threads = worker_threads(design.nnz * K)
+        self.batches = make_batches(design.X, sampling.noise, self.size, self.threads)
+        self._space = Space.of(self.size, K, P)
+        self._every = np.arange(self.size)
+        self._deletion = deletion(Dropout(sampling.hidden_noise), 1) if sampling.hidden_noise else None
+
+    def value(self, net: Single, rows: Rows, seed: int) -> float:
+        """The loss of the rows, for the draws of a seed."""
+        value, _ = self._jet(self._forward(net, rows, seed), rows)
+        return float(np.sum(self.omega[rows] * value)) / len(rows)
+
+    def value_and_gradient(self, net: Single, rows: Rows, seed: int, out: Single) -> float:
+        """The same, with its gradient in `out`; slopes of offsets that are not fitted stay as they are."""
+        s = self._forward(net, rows, seed)
+        value, slope = self._jet(s, rows)
+        weights = self.omega[rows]
+        np.multiply(slope, weights / len(rows), out=s.M, casting="same_kind")
+        np.matmul(s.left.T, s.M, out=out.W)
+        np.matmul(s.M, net.W.T, out=s.slopes)
+        if self._deletion is not None:
+            np.multiply(s.slopes, s.mask, out=s.slopes)
+        self.activation.pull(s.A, s.G, s.slopes, s.mask)
+        if self.fit_intercept:
+            s.M.sum(axis=0, out=out.b)
+            s.slopes.sum(axis=0, out=out.a)
+        self.batches.backward(s.slopes, out.alpha)
+        return float(np.sum(weights * value)) / len(rows)
+
+    def _forward(self, net: Single, rows: Rows, seed: int) -> Space:
+        """Scores of x̃, and what led to them."""
+        s = self._space.rows(len(rows))
+        self.batches.load(rows, seed)
+        self.batches.forward(net.alpha, s.A)
+        np.add(s.A, net.a, out=s.A)
+        self.activation.fill(s.A, s.G)
+        if self._deletion is None:
+            s = s._replace(left=s.G)
+        else:
+            every = self._every[: len(rows)]
+            _stochastic.dense_batch(s.ones, every, *self._deletion, SEEDS + seed, s.mask)
+            np.multiply(s.G, s.mask, out=s.left)
+        np.matmul(s.left, net.W, out=s.M)
+        np.add(s.M, net.b, out=s.M)
+        return s
+
+    def _jet(self, s: Space, rows: Rows) -> tuple[Array, Array]:
+        m = s.M.astype(np.float64)
+        value, slope, *_ = self.loss.jet(m, np.full_like(m, self.floor), self.Y[rows])
+        return value, slope
+
+
+class Adam:
+    """Adam's steps for every part of a network, at its own rate and with its own penalty."""
+
+    def __init__(self, net: Single, rates: list[float], decays: list[float], threads: int) -> None:
+        self.slopes = net.zeros()
+        parts = net, self.slopes, net.zeros(), net.zeros()
+        self._parts = [[each.reshape(-1) for each in part] for part in parts]
+        self._rates, self._decays, self._threads, self.count = rates, decays, threads, 0
+
+    def step(self, rate: float) -> None:
+        """Go on by the slopes, at a rate in units of the peak."""
+        self.count += 1
+        root = np.sqrt(1 - BETA2**self.count)
+        rate *= root / (1 - BETA**self.count)
+        for w, g, m, v, peak, decay in zip(*self._parts, self._rates, self._decays, strict=True):
+            _stochastic.adam(w, g, m, v, rate * peak, BETA, BETA2, EPSILON * root, decay, self._threads)
+
+
+class Schedule:
+    """The rate of every step, in units of the peak, and when to stop."""
+
+    def __init__(self, steps: int, tol: float, max_iter: int) -> None:
+        self._steps, self._fall, self.last = steps, np.sqrt(tol), max_iter
+        self._window = max(WINDOW, -(-WINDOW_STEPS // steps))
+        self.turn: int | None = None
+        self.settled = False
+
+    def begin(self, history: list[float]) -> None:
+        """Decide, before an epoch, whether the rate falls from here on."""
+        if self.turn is not None:
+            return
+        epoch, w = len(history), self._window
+        self.settled = epoch >= 2 * w and self.decrease(history) <= self._fall
+        if self.settled or 2 * (epoch + 1) > self.last:
+            self.turn, self.last = epoch, min(self.last, max(2 * epoch, epoch + 1))
+
+    def decrease(self, history: list[float]) -> float:
+        """By how much the mean over a window has fallen since the window before, relatively."""
+        w = self._window
+        if len(history) < 2 * w:
+            return np.inf
+        before, now = float(np.mean(history[-2 * w : -w])), float(np.mean(history[-w:]))
+        return (before - now) / max(abs(now), 1e-300)
+
+    def rate(self, step: int) -> float:
+        """The rate of a step, counted from 0."""
+        left = 1.0
+        if self.turn is not None:
+            left = (self.last * self._steps - step) / ((self.last - self.turn) * self._steps)
+        return left * min(1.0, (step + 1) / WARM_STEPS)
+
+
+class Training:
+    """A network in training: its loss, its optimiser, and F in the terms of LatentObjective."""
+
+    def __init__(self, objective: LatentObjective, net: Net, sampling: Sampling) -> None:
+        self.net, self.rng = Single.of(net), sampling.rng
+        self.loss = loss = SampledLoss(objective, sampling, len(net.a))
+        unit = float(np.sqrt(np.mean(np.square(net.alpha))))
+        output = OUTPUT_RATE * loss.loss.scale
+        self.decays = [objective.hidden_penalty / loss.total, 0.0, 1 / loss.total, 0.0]
+        rates = [HIDDEN_RATE * unit, OUTPUT_RATE, output, output]
+        self.adam = Adam(self.net, rates, self.decays, loss.threads)
+
+    def epoch(self, schedule: Schedule) -> float:
+        """One pass over the examples in random order; about F."""
+        order, total = self.rng.permutation(self.loss.n), 0.0
+        for rows in np.array_split(order, self.steps):
+            seed = int(self.rng.integers(SEEDS))
+            total += len(rows) * self.loss.value_and_gradient(self.net, rows, seed, self.adam.slopes)
+            self.adam.step(schedule.rate(self.adam.count))
+        return self._complete(total / self.loss.n)
+
+    @property
+    def steps(self) -> int:
+        """Batches of an epoch."""
+        return int(-(-self.loss.n // self.loss.size))
+
+    def value(self) -> float:
+        """F, as a mean over new draws of every example."""
+        draws = -(-DRAWN // self.loss.n)
+        parts = np.array_split(np.arange(self.loss.n), self.steps)
+        losses = [
+            len(rows) * self.loss.value(self.net, rows, int(self.rng.integers(SEEDS)))
+            for _ in range(draws)
+            for rows in parts
+        ]
+        return self._complete(sum(losses) / (draws * self.loss.n))
+
+    def _complete(self, mean_loss: float) -> float:
+        """F of a mean loss, penalties included."""
+        squares = sum(
+            0.5 * decay * float(np.vdot(part, part))
+            for part, decay in zip(self.net, self.decays, strict=True)
+            if decay
+        )
+        value = float(self.loss.total * (mean_loss + squares))
+        if not np.isfinite(value):
+            raise ValueError(
+                f"The fit diverges: the objective is {value:g}. Scale the features (for instance with "
+                "sklearn.preprocessing.StandardScaler), lower C, or set solver='joint'."
+            )
+        return value
+
+
+def stochastic(
+    objective: LatentObjective,
+    net: Net,
+    *,
+    tol: float,
+    max_iter: int,
+    monitor: Monitor | None = None,
+    sampling: Sampling,
+) -> LatentResult:
+    """Adam on batches of drawn examples, for at most `max_iter` epochs."""
+    result = LatentResult(net, np.inf)
+    with np.errstate(over="ignore", invalid="ignore"):
+        training = Training(objective, net, sampling)
+        schedule = Schedule(training.steps, tol, max_iter)
+        while len(result.history) < schedule.last and not result.stopped:
+            schedule.begin(result.history)
+            result.history.append(training.epoch(schedule))
+            if monitor is not None:
+                fall = schedule.decrease(result.history)
+                now = training.net.double()
+                result.stopped = bool(monitor(len(result.history), result.history[-1], fall, now))
+        result.net, result.value = training.net.double(), training.value()
+    result.converged = True
+    return result
