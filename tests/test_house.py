@@ -47,6 +47,7 @@ SAYS_PENALTY = {
     # `hidden_penalty`, a parameter: the hidden layer has an objective of its own.
     "_models/latent/model.py",
     "_models/latent/objective.py",
+    "_models/latent/stochastic.py",
     "estimators/latent.py",
     # `objective.penalty`: its curvature in a linear system, its value in a dual, whether it has that dual.
     "_models/mcf/least_squares.py",

@@ -9,7 +9,7 @@ threads share rows, features or weights, so that the result does not depend on t
 """
 from cython.parallel cimport prange
 from libc.math cimport sqrtf
-from libc.stdint cimport uint16_t, uint64_t
+from libc.stdint cimport uint64_t
 
 cdef extern from "_simd.h":
     ctypedef void cloned_void

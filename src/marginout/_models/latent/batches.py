@@ -83,7 +83,9 @@ class DenseBatches(Batches):
         if self.noise.deletes:
             _stochastic.dense_batch(self.X, rows, self.threshold, self.factor, seed, self._batch)
         else:
-            self._batch[...] = self.noise.corrupt(self.X[rows], np.random.default_rng(seed))
+            part = self.X[rows]
+            part = part.toarray() if sp.issparse(part) else part
+            self._batch[...] = self.noise.corrupt(part, np.random.default_rng(seed))
 
     def forward(self, alpha: Floats, out: Floats) -> None:
         np.matmul(self._batch, alpha, out=out)

@@ -45,7 +45,7 @@ WARM_STEPS = 100
 #: Peak of the rate for the hidden weights, in units of their deviation at the start.
 HIDDEN_RATE = 0.06
 #: Peak of the rate for all others, in units of the loss's scale.
-OUTPUT_RATE = 0.01
+OUTPUT_RATE = 0.02
 #: Adam's memories of slopes and of their squares.
 BETA, BETA2 = 0.9, 0.999
 #: What Adam adds to the root of the squares.
@@ -216,7 +216,9 @@ class Schedule:
         epoch, w = len(history), self._window
         self.settled = epoch >= 2 * w and self.decrease(history) <= self._fall
         if self.settled or 2 * (epoch + 1) > self.last:
-            self.turn, self.last = epoch, min(self.last, max(2 * epoch, epoch + 1))
+            self.turn = epoch
+        if self.settled:
+            self.last = min(self.last, 2 * epoch)
 
     def decrease(self, history: list[float]) -> float:
         """By how much the mean over a window has fallen since the window before, relatively."""
