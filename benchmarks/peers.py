@@ -178,7 +178,7 @@ PRIMAL_LR, DUAL_LR = (
 )
 LATENT_MEMORY = Peer(
     "LatentDropoutSVC 60, 3 iterations",
-    lambda C, rate: LatentDropoutSVC(60, C, noise=rate, max_iter=3),
+    lambda C, rate: LatentDropoutSVC(60, C, noise=rate, solver="joint", max_iter=3),
     noisy=True,
 )
 SGD = Peer("SGDClassifier", lambda C, rate: ScaledSGD(C), partial(_hinge, offset=False), _plain_hinge)

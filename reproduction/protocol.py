@@ -74,6 +74,7 @@ def _latent(model: Any) -> Method:
             settings["K"],
             noise=settings["rate"],
             shared=False,
+            solver="joint",
             random_state=settings["seed"],
             max_iter=settings.get("max_iter", 1000),
         )

@@ -126,7 +126,7 @@ def _digit_models(K: int) -> dict[str, tuple[Fit, float | None, float | None]]:
         **{f"{name}, C for half": (partial(_tuned, model, 0.5), None, 0.5) for name, model in linear.items()},
         **{
             f"{name} K={K} {way}, noise {rate:g}": (
-                partial(_seeded, model(K, 10.0, noise=rate, propagation=way)),
+                partial(_seeded, model(K, 10.0, noise=rate, propagation=way, solver="joint")),
                 10.0,
                 rate,
             )
@@ -213,7 +213,9 @@ def _solvers(report: Report, problem: Problem, K: int, seeds: int) -> None:
 def _deletion(report: Report, problem: Problem, K: int) -> None:
     """Errors of fixed models by share of deleted test pixels; remaining pixels are rescaled."""
     balanced = {"expectation": "gaussian", "class_weight": "balanced"}
-    plain = LatentDropoutLogisticRegression(K, noise=0.0, tol=1e-2, warm_start=True, random_state=0)
+    plain = LatentDropoutLogisticRegression(
+        K, noise=0.0, solver="joint", tol=1e-2, warm_start=True, random_state=0
+    )
     _fixed(report, problem, "LinearSVC", LinearSVC(C=0.01, random_state=0))
     _fixed(report, problem, "LinearSVC C=0.001", LinearSVC(C=0.001, random_state=0))
     mlp = MLPClassifier((K,), max_iter=1000, random_state=0)

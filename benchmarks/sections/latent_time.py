@@ -43,7 +43,7 @@ def _mlp(n_hidden: int) -> Peer:
 
 def _peer(name: str, model: Callable[..., Any], n_hidden: int, **more: Any) -> Peer:
     def make(C: float, rate: float) -> Any:
-        return model(n_hidden, C, noise=rate, **more)
+        return model(n_hidden, C, noise=rate, solver="joint", **more)
 
     return Peer(f"{name}, {n_hidden} units", make, noisy=True)
 

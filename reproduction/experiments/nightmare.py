@@ -88,7 +88,9 @@ def make(settings: Settings) -> Any:
     if name in LATENT:
         model = LatentDropoutSVC if name == LATENT_SVM else LatentDropoutLogisticRegression
         iterations = settings["max_iter"]
-        latent = model(settings["K"], noise=noise, random_state=settings["seed"], max_iter=iterations)
+        latent = model(
+            settings["K"], noise=noise, solver="joint", random_state=settings["seed"], max_iter=iterations
+        )
         return Grown(latent, C, settings["parts"], settings["finish"])
     if name == OURS:
         return DropoutSVC(C, noise=noise, expectation="gaussian", class_weight="balanced")

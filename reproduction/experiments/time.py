@@ -25,8 +25,10 @@ MODELS: dict[str, Callable[[float, float, int], Any]] = {
     LR: lambda C, rate, K: DropoutLogisticRegression(C, noise=rate),
     MCF_LOGISTIC: lambda C, rate, K: MCFClassifier("logistic", C, noise=rate),
     MCF_QUADRATIC: lambda C, rate, K: MCFClassifier("quadratic", C, noise=rate),
-    LATENT_SVM: lambda C, rate, K: LatentDropoutSVC(K, C, noise=rate, random_state=0),
-    LATENT_LR: lambda C, rate, K: LatentDropoutLogisticRegression(K, C, noise=rate, random_state=0),
+    LATENT_SVM: lambda C, rate, K: LatentDropoutSVC(K, C, noise=rate, solver="joint", random_state=0),
+    LATENT_LR: lambda C, rate, K: LatentDropoutLogisticRegression(
+        K, C, noise=rate, solver="joint", random_state=0
+    ),
 }
 #: Close to the C that cross-validation chooses at this rate.
 CS = {SVM: 0.03, LR: 0.3, MCF_LOGISTIC: 0.3, MCF_QUADRATIC: 0.03, LATENT_SVM: 0.3, LATENT_LR: 0.3}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 import re
+import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import softmax
 from sklearn.base import is_classifier
 from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 
@@ -22,6 +25,7 @@ from marginout import (
     LatentDropoutSVR,
 )
 from marginout._core.design import design_of
+from marginout._models.latent import model as latent_model
 from marginout._models.latent.activations import ACTIVATIONS
 from marginout._models.latent.batches import PARTS, make_batches
 from marginout._models.latent.objective import LatentObjective, Net
@@ -549,3 +553,37 @@ def test_clean_data_are_learnt_as_by_scikit_learn():
     model = make(LatentDropoutLogisticRegression, n_hidden=100, activation="relu", C=100.0, noise=0.2)
     peer = quiet(MLPClassifier((100,), random_state=0), train, labels)
     assert model.fit(train, labels).score(test, truth) >= peer.score(test, truth)
+
+
+@pytest.mark.parametrize("kind", STORAGES)
+def test_memory_stays_below_half_of_x(kind):
+    rng = np.random.default_rng(0)
+    X = rng.random((4000, 1000)) * (rng.random((4000, 1000)) < (0.5 if kind is np.asarray else 0.2))
+    X, y = kind(X), np.arange(4000) % 2
+    nbytes = X.nbytes if kind is np.asarray else X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+    model = make(LatentDropoutSVC, noise=0.3, max_iter=1)
+    quiet(model, X, y)
+    tracemalloc.start()
+    quiet(model, X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.5 * nbytes
+
+
+def test_auto_draws_for_large_data_and_for_hidden_noise_unless_an_approximation_is_asked_for(monkeypatch):
+    X, y = problem(LatentDropoutLogisticRegression)
+
+    def kind(**more) -> str:
+        return (
+            make(LatentDropoutLogisticRegression, solver="auto", max_iter=20, **more).fit(X, y).multi_class_
+        )
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert kind() == "ovr"
+        assert kind(hidden_noise=0.2) == "multinomial"
+        monkeypatch.setattr(latent_model, "SAMPLED_WORK", X.size * 8 * 4 - 1)
+        assert kind() == "multinomial"
+        assert kind(propagation="gaussian") == kind(expectation="gaussian") == "ovr"
+        monkeypatch.setattr(latent_model, "SAMPLED_WORK", X.size * 8 * 4)
+        assert kind() == "ovr"

@@ -127,7 +127,9 @@ solver : {"auto", "joint", "alternating", "stochastic"}, default="auto"
     output weights in closed form, hidden weights by gradient steps. Both minimise F as
     `propagation` and `expectation` approximate it. "stochastic" draws the noise: Adam on
     batches of corrupted examples, in single precision, minimises F with the expectation itself.
-    "auto" is "joint".
+    "auto" is "stochastic" for large data (non-zeros × units × (1 + outputs) > 1e8) unless
+    `propagation` or `expectation` ask for an approximation, and wherever there is
+    `hidden_noise`; otherwise "joint".
 n_init : int, default=1
     Number of random starts. The fit of the lowest objective is kept.
 tol : float, default=1e-3
