@@ -249,8 +249,7 @@ def settings():
         LatentDropoutSVR(5, propagation="gaussian", noise=0.2),
         LatentDropoutSVC(3, shared=False, activation="relu", noise=0.0),
         LatentDropoutSVC(4, solver="alternating", noise=Gaussian(0.1), max_iter=15),
-        *(estimator(5, solver="stochastic", noise=0.2, max_iter=200) for estimator in ESTIMATORS),
-        LatentDropoutSVC(3, solver="stochastic", shared=False, noise=Gaussian(0.1), max_iter=100),
+        *(estimator(5, solver="stochastic", noise=0.2, max_iter=60) for estimator in ESTIMATORS),
     ]
 
 
