@@ -187,7 +187,7 @@ class LatentDropoutLogisticRegression(LatentModel, LogisticProbabilities, Dropou
     """
 
     #: For models stored by older versions.
-    multi_class_ = "ovr"
+    multi_class, multi_class_ = "auto", "ovr"
 
     def __init__(
         self,

@@ -91,6 +91,8 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
     hidden_coef_: Array
     hidden_intercept_: Array
     _chooses_noise = True
+    #: For models stored by older versions.
+    hidden_noise = 0.0
 
     def _minimize(self, block: Block, plan: Plan) -> None:
         """Fit to one block.
