@@ -187,7 +187,8 @@ class LatentDropoutLogisticRegression(LatentModel, LogisticProbabilities, Dropou
     """
 
     #: For models stored by older versions.
-    multi_class, multi_class_ = "auto", "ovr"
+    multi_class = "auto"
+    multi_class_ = "ovr"
 
     def __init__(
         self,
