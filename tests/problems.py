@@ -30,7 +30,7 @@ from marginout.noise import Deletion, Dropout, Gaussian, Laplace, Noise, Poisson
 
 CLASSIFIERS = [DropoutSVC, DropoutLogisticRegression]
 ESTIMATORS = [*CLASSIFIERS, DropoutSVR]
-SOLVERS = ["ncg", "irls", "lbfgs"]
+SOLVERS = ["ncg", "irls", "lbfgs", "newton"]
 EXPECTATIONS = ["bound", "gaussian"]
 LOSSES: dict[str, Loss] = {
     "hinge": Hinge(1.3),

@@ -9,7 +9,14 @@ from numpy.testing import assert_allclose
 
 from marginout._core.design import make_design
 from marginout.noise import Dropout, Gaussian, GroupDropout
-from marginout.solvers._systems import FORMS, ConjugateGradients, Effort, bordered_step, cheapest, make_system
+from marginout.solvers._systems import (
+    FORMS,
+    ConjugateGradients,
+    Effort,
+    bordered_steps,
+    cheapest,
+    make_system,
+)
 
 N, D, K = 12, 7, 3
 _RNG = np.random.default_rng(0)
@@ -71,14 +78,22 @@ def test_one_matrix_serves_all_problems(form, offset):
 
 
 @pytest.mark.parametrize("offset", [True, False])
-def test_the_step_of_a_given_matrix(offset):
-    """Where only the bordered Hessian is known, the step is that of the examples themselves."""
+@pytest.mark.parametrize("singular", [False, True], ids=["definite", "singular"])
+def test_steps_of_given_matrices(offset, singular):
+    """Of bordered Hessians, one for each problem; one that has no Cholesky factor spoils no other."""
     design = make_design(X, Dropout(0.0))
-    H = bordered(design, np.zeros(D), A, 0, True)
-    g = np.append(G[:, 0], SLOPE[0] * offset)[:, None]
-    dW, db = bordered_step(H.copy(), DIAGONALS["feature"], g, offset)
-    system = make_system("cholesky", design, DIAGONALS["feature"], A[:, :1].copy(), offset, EXACT)
-    assert_allclose(np.append(dW, db), np.append(*system.step(g[:-1], g[-1])), atol=1e-11)
+    H = np.array([bordered(design, DIAGONALS["each"][:, k], A, k, True) for k in range(K)])
+    wanted = np.empty((D + 1, K))
+    for k in range(K):
+        system = H[k] if offset else H[k, :D, :D]
+        wanted[: len(system), k] = np.linalg.solve(system, -np.append(G[:, k], SLOPE[k])[: len(system)])
+    wanted[D] *= offset
+    if singular:
+        H[0, :D, :D] = np.outer(H[0, D, :D], H[0, D, :D]) / H[0, D, D] - 1e-9 * np.eye(D)
+    blocks = H[:, :D, :D].copy(), H[:, :D, D].T.copy(), H[:, D, D]
+    steps = np.vstack(bordered_steps(*blocks, G, SLOPE * offset, offset))
+    assert np.isfinite(steps).all()
+    assert_allclose(steps[:, singular:], wanted[:, singular:], atol=1e-11)
 
 
 def test_conjugate_gradients_say_when_they_are_cut_short():

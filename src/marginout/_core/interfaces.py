@@ -123,6 +123,22 @@ class Design(Protocol):
         """Mᵀdiag(a)M + Var, (d, d), for one vector a; for `newton` and `irls`."""
         raise TypeError(f"{type(self).__name__} has no Gram matrix.")
 
+    def hessian(self, W: Array, mm: Array, mv: Array, vv: Array, dv: Array) -> Array:
+        """Mᵀdiag(mm)M + Mᵀdiag(mv)B + Bᵀdiag(mv)M + Bᵀdiag(vv)B + 2V(dv) of every output, (K, d, d).
+
+        B has the rows ∂v_n/∂w, and V(dv) is the matrix with w·V(dv)w = Σ dv·v; for `newton`. This default
+        takes two passes over X for d outputs each.
+        """
+        d, K = W.shape
+        H, basis = np.empty((K, d, d)), np.eye(d)
+        for k in range(K):
+            own = self.select(np.full(d, k))
+            A, half, _ = own.line(np.repeat(W[:, [k]], d, axis=1), basis)
+            B, a, c, e = 2 * half, mm[:, [k]], mv[:, [k]], vv[:, [k]]
+            H[k] = A.T @ (a * A + c * B) + B.T @ (c * A + e * B)
+            H[k] += own.pullback(basis, np.zeros_like(A), np.repeat(dv[:, [k]], d, axis=1))
+        return H
+
     def kernel(self, weights: Array) -> Array:
         """M diag(weights) Mᵀ, (n, n), where Var is diagonal; for `newton` and `irls`."""
         raise TypeError(f"{type(self).__name__} has no kernel matrix.")
@@ -377,8 +393,11 @@ class Objective(Protocol):
     def preconditioner(self, point: Point) -> Preconditioner:
         """An approximation of the majoriser's matrix that is quickly solved: about one pass."""
 
-    def hessian(self, point: Point) -> tuple[Array, Array]:
-        """Σ C·s ∂²φ in (w, b), (d + 1, d + 1), and ∇F, (d + 1, 1), of one problem without noise."""
+    def hessian(self, point: Point) -> tuple[Array, ...]:
+        """Σ C·s ∂²φ in w and b, (K, d, d), (d, K) and (K,); ∇F in w and in b; Σ C·s·∂φ/∂v, (K,)."""
+
+    def variance_slope(self, point: Point) -> Array:
+        """Σ C·s·∂φ/∂v, (K,): no pass."""
 
 
 @dataclass

@@ -272,11 +272,15 @@ class Objective:
         along = self.map(Shard.along, [], q, *([] if P is None else [point.W, P]))
         return Line(self, point, P, q, along)
 
-    def hessian(self, point: Point) -> tuple[Array, Array]:
-        """Of one problem without noise, in (w, b): the losses' Hessian, (d + 1, d + 1); ∇F, (d + 1, 1)."""
-        H, g = self.sum(Shard.hessian, [point.state])
-        g[:-1] += self.penalty.gradient(point.W)
-        return H, g
+    def hessian(self, point: Point) -> tuple[Array, ...]:
+        """The losses' Hessian in w and b, in blocks, (K, d, d), (d, K), (K,); ∇F in w and in b; Σ ∂φ/∂v."""
+        H, cross, corner, G, g, dv = self.sum(Shard.hessian, [point.state], point.W)
+        G = G + self.penalty.gradient(point.W)
+        return H, cross, corner, G, g if self.fit_intercept else np.zeros(self.K), dv
+
+    def variance_slope(self, point: Point) -> Array:
+        """Σ C·s·∂φ/∂v, (K,): no pass."""
+        return np.asarray(self.sum(Shard.variance_slope, [point.state]))
 
     def curvature(self, point: Point) -> Array:
         """The diagonal of the majoriser's matrix, (d, K), without the features' mean where that is large."""

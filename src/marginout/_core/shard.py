@@ -148,17 +148,19 @@ class Shard:
         squares, variance = self.design.diagonal(a)
         return squares + variance, *self.design.group_grams(a, step)
 
-    def hessian(self, state: State) -> tuple[Array, Array]:
-        """Of one output without noise, in (w, b): (d + 1, d + 1). And the gradient, (d + 1, 1)."""
-        d = self.design.d
-        a, dm = self.second_derivatives(state), self.slopes(state)[0]
-        both = np.hstack([a, dm])
-        H, g = np.empty((d + 1, d + 1)), np.empty((d + 1, 1))
-        H[:d, :d] = self.design.gram(a[:, 0])
-        H[:d, d:], g[:d] = np.split(self.design.pullback(np.zeros((d, 2)), both, np.zeros_like(both)), 2, 1)
-        H[d, :d] = H[:d, d]
-        H[d, d], g[d] = both.sum(axis=0)
-        return H, g
+    def hessian(self, state: State, W: Array) -> tuple[Array, ...]:
+        """The Hessian in w, (K, d, d), in w and b, (d, K), and in b, (K,), of losses with one output.
+
+        And the gradient in w and in b, and Σ C·s·∂φ/∂v, (K,).
+        """
+        dm, dv, mm, mv, vv = self.derivatives(state)
+        H = self.design.hessian(W, mm, mv, vv, dv)
+        cross, G = self.design.pullback(W, mm, mv), self.design.pullback(W, dm, dv)
+        return H, cross, mm.sum(axis=0), G, dm.sum(axis=0), dv.sum(axis=0)
+
+    def variance_slope(self, state: State) -> Array:
+        """Σ C·s·∂φ/∂v, (K,)."""
+        return np.asarray(self.slopes(state)[1].sum(axis=0))
 
     def expand(self, state: State, along: State, t: Array, delta: Array) -> Array:
         """Σ s·φ and its derivatives in (t, δ) at a trial step, (5 + R, K); see `Loss.add_expansion`."""
@@ -209,6 +211,15 @@ class Shard:
         m, v = state
         jets = (self.loss.jet(m[rows], v[rows], self.Y[rows]) for rows in self._chunks)
         return np.asarray(self.weights * np.maximum(np.concatenate([jet.dmm for jet in jets]), 0.0))
+
+    def derivatives(self, state: State) -> list[Array]:
+        """C·s times the first two derivatives of φ, and mm, mv and vv, each (n, K)."""
+        m, v = state
+        out = np.empty((5, *m.shape))
+        for rows in self._chunks:
+            out[:, rows] = self.loss.jet(m[rows], v[rows], self.Y[rows])[1:]
+        out *= self.weights
+        return list(out)
 
     def _plane(self, state: State, along: State, t: Array, delta: Array, rows: slice) -> Plane:
         m, v = state[0][rows], state[1][rows]

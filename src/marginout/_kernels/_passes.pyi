@@ -34,3 +34,14 @@ def csr_pullback(
     threads: int,
 ) -> None: ...
 def csr_squares(data: Csr, indices: Csr, indptr: Csr, a: Array, G: Array, threads: int) -> None: ...
+def csr_hessian(
+    x: Array,
+    b: Array,
+    indices: Csr,
+    indptr: Csr,
+    mm: Array,
+    mv: Array,
+    vv: Array,
+    H: Array,
+    threads: int,
+) -> None: ...

@@ -229,6 +229,26 @@ cdef cloned_void squares_rows(
                 g[c] += x * x * a[i * K + c]
 
 
+cdef cloned_void hessian_rows(
+    Py_ssize_t begin, Py_ssize_t end, const double* x, const double* b, const index_t* indices,
+    const index_t* indptr, Py_ssize_t d, const double* mm, const double* mv, const double* vv, double* H,
+) noexcept nogil:
+    # One half of a symmetric matrix, whatever the order of a row's entries: the other is its transpose.
+    cdef Py_ssize_t i, e, f
+    cdef double p, q
+    cdef double* h
+    for i in range(begin, end):
+        if mm[i] == 0 and mv[i] == 0 and vv[i] == 0:
+            continue
+        for e in range(indptr[i], indptr[i + 1]):
+            p = mm[i] * x[e] + mv[i] * b[e]
+            q = mv[i] * x[e] + vv[i] * b[e]
+            h = H + indices[e] * d
+            for f in range(indptr[i], e):
+                h[indices[f]] += p * x[f] + q * b[f]
+            h[indices[e]] += 0.5 * (p * x[e] + q * b[e])
+
+
 def csr_line(
     const value_t[::1] data, const index_t[::1] indices, const index_t[::1] indptr,
     const double[::1] kappa, bint uniform, bint square,
@@ -270,4 +290,17 @@ def csr_squares(
         squares_rows(
             first_row(indptr, t, threads), first_row(indptr, t + 1, threads),
             &data[0], &indices[0], &indptr[0], K, &a[0, 0], &G[t, 0, 0],
+        )
+
+
+def csr_hessian(
+    const double[::1] x, const double[::1] b, const index_t[::1] indices, const index_t[::1] indptr,
+    const double[::1] mm, const double[::1] mv, const double[::1] vv, double[:, :, ::1] H, int threads,
+):
+    """H[t] += thread t's rows' half of X'mm X + X'mv B + B'mv X + B'vv B, with B's entries where X's are."""
+    cdef Py_ssize_t t, d = H.shape[1]
+    for t in prange(threads, nogil=True, num_threads=threads, schedule="static"):
+        hessian_rows(
+            first_row(indptr, t, threads), first_row(indptr, t + 1, threads), &x[0], &b[0], &indices[0],
+            &indptr[0], d, &mm[0], &mv[0], &vv[0], &H[t, 0, 0],
         )

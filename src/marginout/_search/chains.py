@@ -132,7 +132,7 @@ def _chains(problem: Problem, models: list[Noise]) -> list[Chain]:
         shape = (design.coefficient / peak).tobytes()
         together = None if design.groups is None else design.groups.tobytes()
         key: Any = (id(design.X), design.power, design.scale.tobytes(), shape, together, design.noiseless)
-        if problem.solver not in ("auto", "ncg"):
+        if problem.solver not in ("auto", "ncg", "newton"):
             key = j  # the other solvers ask a design for more than a factor can mend
         kinds.setdefault(key, (design, peak, []))[2].append((peak, j))
     chains = []

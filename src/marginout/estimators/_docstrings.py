@@ -52,9 +52,10 @@ missing : {"error", "deleted"}, default="error"
     noise is unbiased and a share s of the features is dead (of the groups, if the noise has
     groups), the others are multiplied by 1/(1 − s). Under raw deletion they stay as they are.
     The offset does not change.
-solver : {"auto", "irls", "lbfgs", "ncg"}, default="auto"
-    "irls" is the paper's algorithm, "lbfgs" is L-BFGS, "ncg" is nonlinear conjugate
-    gradients, and "auto" is "ncg". All reach the same optimum. Without noise, whatever is said
+solver : {"auto", "irls", "lbfgs", "ncg", "newton"}, default="auto"
+    "irls" is the paper's algorithm, "lbfgs" is L-BFGS, "ncg" is nonlinear conjugate gradients,
+    and "newton" is Newton's method, for at most 1024 features. "auto" is "ncg". All reach the same optimum.
+    Without noise, whatever is said
     here, small problems are solved by Newton's method, and large ones of an SVM or SVR by dual
     coordinate descent (on blocks, by L-BFGS on a loss that is smoothed less and less).
 tol : float, default=1e-3

@@ -13,31 +13,38 @@ __all__ = ["SOLVERS", "Monitor", "Result", "Solution", "Solver", "choose", "name
 
 
 class Spec(NamedTuple):
-    """A solver, the objectives without noise that it takes over, and whether it needs all examples here."""
+    """A solver: where it is taken, and what it needs.
+
+    Attributes
+    ----------
+    suits : the objectives without noise that it takes over, whatever was asked for
+    public : whether `solver` may name it
+    needs_rows : whether it needs all examples here
+    """
 
     name: str
     solve: Solver
     suits: Callable[[Objective], bool] | None = None
+    public: bool = True
     needs_rows: bool = False
 
 
-#: Those with `suits` come first: without noise they take over the objectives that they are made for, plain
-#: SVM, SVR and LR, whatever was asked for. The others are what `solver` may be.
+#: In the order in which they are asked.
 TABLE = (
     Spec("newton", newton.solve, newton.suits),
-    Spec("dual", dual.solve, dual.suits, needs_rows=True),
-    Spec("continuation", continuation.solve, continuation.suits),
+    Spec("dual", dual.solve, dual.suits, public=False, needs_rows=True),
+    Spec("continuation", continuation.solve, continuation.suits, public=False),
     Spec("ncg", ncg.solve),
     Spec("lbfgs", lbfgs.solve),
     Spec("irls", irls.solve, needs_rows=True),
 )
 #: What `solver` may be, besides "auto".
-SOLVERS = {spec.name: spec.solve for spec in sorted(TABLE) if spec.suits is None}
+SOLVERS = {spec.name: spec.solve for spec in sorted(TABLE) if spec.public}
 
 
 def named(name: str, in_one_place: bool) -> Spec:
     """The solver that a name stands for; "auto" is nonlinear conjugate gradients."""
-    specs = {spec.name: spec for spec in sorted(TABLE) if spec.suits is None}
+    specs = {spec.name: spec for spec in sorted(TABLE) if spec.public}
     suitable = ["auto", *(key for key, spec in specs.items() if in_one_place or not spec.needs_rows)]
     if isinstance(name, str) and name in specs and name not in suitable:
         raise ValueError(
@@ -49,9 +56,11 @@ def named(name: str, in_one_place: bool) -> Spec:
 
 
 def choose(name: str, objective: Objective) -> Solver:
-    """The first solver of the table that takes the objective over, or else the one that was asked for."""
+    """The first solver of the table that takes the objective, or else the one that was asked for."""
     here = objective.rows is not None
     for spec in TABLE if objective.traits.noiseless else ():
         if spec.suits is not None and (here or not spec.needs_rows) and spec.suits(objective):
             return spec.solve
+    if name == "newton":
+        newton.check(objective)
     return named(name, here).solve

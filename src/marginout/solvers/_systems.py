@@ -139,12 +139,31 @@ def gram_inverse(A: Array, D: Array | float, mean: Array | None, total: float) -
     return _scaled_inverse(A, D)
 
 
-def bordered_step(H: Array, D: Array | float, g: Array, offset: bool) -> tuple[Array, Array]:
-    """The steps dw, (d, 1), and db, (1,), of one problem; its matrix is H, (d + 1, d + 1), plus diag(D)."""
-    total = H[-1:, -1]
-    mean = H[:-1, -1:] / np.where(total > 0, total, 1.0) if offset else None
-    inverse = gram_inverse(np.array(H[:-1, :-1]), D, None if mean is None else mean[:, 0], total[0])
-    return eliminate(inverse, g[:-1], g[-1], mean, total)
+def bordered_steps(
+    H: Array, cross: Array, corner: Array, G: Array, g: Array, offset: bool
+) -> tuple[Array, Array]:
+    """The steps dw, (d, K), and db, (K,), of K problems whose matrices have the blocks H, cross and corner.
+
+    H, (K, d, d), is overwritten.
+    """
+    mean = None
+    if offset:
+        mean = cross / np.where(corner > 0, corner, 1.0)
+        H -= corner[:, None, None] * mean.T[:, :, None] * mean.T[:, None, :]
+    return eliminate(lambda R: _solve_each(H, R), G, g, mean, corner)
+
+
+def _solve_each(A: Array, R: Array) -> Array:
+    """A_k⁻¹r_k for every column, (d, K)."""
+    scale = 1.0 / np.sqrt(np.maximum(np.einsum("kdd->kd", A), 1.0))
+    A = A * scale[:, :, None] * scale[:, None, :]
+    R = scale * R.T
+    try:
+        np.linalg.cholesky(A)
+        S = np.linalg.solve(A, R[:, :, None])[:, :, 0]
+    except np.linalg.LinAlgError:
+        S = np.array([cho_solve(_factorize(a), r, check_finite=False) for a, r in zip(A, R, strict=True)])
+    return np.asarray((scale * S).T)
 
 
 def _scaled_inverse(A: Array, least: Array | float) -> Inverse:

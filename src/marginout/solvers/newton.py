@@ -1,9 +1,16 @@
-"""Newton's method for small problems without noise: plain SVM, SVR and LR, to high accuracy.
+"""Newton's method for few features, and for small problems without noise.
 
-Smooth losses are taken as they are. A kink is rounded off by δ (a variance of δ² in every
-score), the smooth problem is solved, and δ is lowered, each solution starting the next.
-Dual coordinate descent needs no factorisation, but converges slowly on features of very
-different size; this does not mind them.
+With noise the Hessians of all problems are formed together, see `_core.design.hessians`:
+
+    H = D + C[Mᵀdiag(mm)M + Mᵀdiag(mv)B + Bᵀdiag(mv)M + Bᵀdiag(vv)B + 2V(dv)],    B rows ∂v_n/∂w
+
+with D the penalty's curvature, bordered by the offset. Their number hardly depends on the data, and no
+conditioning is to be feared: F is strongly convex.
+
+Plain SVM, SVR and LR, without noise, are solved to high accuracy, one after the other. Smooth losses are
+taken as they are. A kink is rounded off by δ (a variance of δ² in every score), the smooth problem is solved,
+and δ is lowered, each solution starting the next. Dual coordinate descent needs no factorisation, but
+converges slowly on features of very different size; this does not mind them.
 
 Of examples in blocks, any number of them, the Hessians of d² numbers are added up.
 """
@@ -13,13 +20,21 @@ from __future__ import annotations
 import numpy as np
 
 from marginout._core.design import one_blas_thread
-from marginout._core.interfaces import Array, Monitor, Objective, Result
-from marginout._core.objective import dots
+from marginout._core.interfaces import Array, Monitor, Objective, Point, Result
+from marginout._core.objective import dots, settled
+from marginout._core.shard import ROUNDING as UNSMOOTHED
 from marginout.solvers import dual
-from marginout.solvers._linesearch import ROUNDING, certify, minimize_line, starting_point
+from marginout.solvers._linesearch import (
+    CERTIFIED,
+    ROUNDING,
+    certify,
+    minimize_line,
+    settle_offset,
+    starting_point,
+)
 from marginout.solvers._progress import Progress
 from marginout.solvers._smoothing import roundings
-from marginout.solvers._systems import Cholesky, Woodbury, bordered_step
+from marginout.solvers._systems import Cholesky, Woodbury, bordered_steps
 
 #: Roundings of the kink, as fractions of the loss's scale; those below FINE only where `tol` asks.
 ROUNDINGS = roundings(1.0, 1e-9, per_decade=2)
@@ -35,6 +50,21 @@ AFFORDABLE = 2e9
 #: Hessian of many features costs more. For a kinked one L-BFGS takes a thousand, which at 1000 dense
 #: features last as long as Newton's sixty Hessians, and may never get close: the limit is their 8 MB.
 NARROW, NARROW_KINKED = 256, 1024
+#: Roundings of a kink for the first step from w = 0, where all examples should have curvature, and from other
+#: weights; the factor by which they are lowered.
+COLD, WARM, SHARPEN = 1.0, 0.03, 0.03
+#: How much the suboptimality may exceed half the gain of a step; before any step has been taken.
+SAFETY, EARLY = 2.5, 5.0
+#: What the offset may keep of its suboptimality after a step: the next one moves it, too.
+ANY = 1.0
+#: Steps that are taken for a better certificate, while it is above this fraction of F.
+POLISH, LITTLE = 3, 0.01
+#: A batch is packed anew once this fraction of it has converged.
+PACK = 0.5
+#: Numbers of the matrices that are formed together: 32 MB. And most problems of a batch.
+ROOM, WIDTH = 2**22, 64
+#: Most features with noise.
+MOST = 1024
 #: A step that would lower F by this fraction of the tolerance is the last, whatever the gradient says.
 TINY = 1e-6
 EPS = np.finfo(float).eps
@@ -52,6 +82,17 @@ def suits(objective: Objective) -> bool:
     return affordable and (objective.penalty.self_conjugate or not objective.loss.kinked)
 
 
+def check(objective: Objective) -> None:
+    """Refuse what this solver cannot do."""
+    if objective.coupled:
+        raise ValueError("solver='newton' solves one class at a time, but the loss couples them: use 'auto'.")
+    if objective.traits.d > MOST:
+        raise ValueError(
+            f"solver='newton' forms a matrix of {objective.traits.d} × {objective.traits.d} for every class, "
+            f"and X may have at most {MOST} features: use solver='auto'."
+        )
+
+
 def narrow(objective: Objective) -> bool:
     """Whether Hessians of examples in blocks are small enough to be made, and sent, some dozen times."""
     return objective.traits.d <= (NARROW_KINKED if objective.loss.kinked else NARROW)
@@ -67,8 +108,15 @@ def solve(
     """
     progress = Progress(objective, tol, max_iter, monitor)
     with one_blas_thread():
-        descend = _descend_blocks if objective.rows is None else _descend
-        return progress.solve(objective, W, b, descend, size=1)
+        if objective.traits.noiseless:
+            descend = _descend_blocks if objective.rows is None else _descend
+            return progress.solve(objective, W, b, descend, size=1)
+        return progress.solve(objective, W, b, _descend_together, batch(objective))
+
+
+def batch(objective: Objective) -> int:
+    """How many problems are solved at once."""
+    return max(1, min(objective.P, WIDTH, ROOM // objective.traits.d**2))
 
 
 def _descend(objective: Objective, W: Array, b: Array, progress: Progress) -> None:
@@ -109,14 +157,13 @@ def _descend(objective: Objective, W: Array, b: Array, progress: Progress) -> No
 
 
 def _descend_blocks(objective: Objective, W: Array, b: Array, progress: Progress) -> None:
-    """Minimise one problem whose examples are in blocks; the loss is smooth."""
+    """Minimise one problem without noise whose examples are in blocks; the loss is smooth."""
     point = starting_point(objective, W, b)
     for iteration in range(1, progress.max_iter + 1):
-        H, g = objective.hessian(point)
-        G = np.ascontiguousarray(g[:-1])
-        D = objective.penalty.curvature(point.W)[:, 0]
-        dW, db = bordered_step(H, D, g, objective.fit_intercept)
-        gain = -(dots(G, dW) + g[-1] * db)
+        H, cross, corner, G, g, _ = objective.hessian(point)
+        np.einsum("kdd->kd", H)[...] += objective.penalty.curvature(point.W).T
+        dW, db = bordered_steps(H, cross, corner, G, g, objective.fit_intercept)
+        gain = -(dots(G, dW) + g * db)
         # The certificate itself: once Newton's steps are short, it costs one or two more of them.
         left = np.minimum(objective.certificate(point, G), gain / TINY)
         more = progress.record(iteration, point, left)
@@ -126,3 +173,99 @@ def _descend_blocks(objective: Objective, W: Array, b: Array, progress: Progress
     # The last step is there, and of an error ε in F, √ε is left in the weights. At a kink it may lead astray.
     ends = [certify(objective, end) for end in (before, point)]
     progress.keep(*min(ends, key=lambda end: float(end[1][0])))
+
+
+def _descend_together(objective: Objective, W: Array, b: Array, progress: Progress) -> None:
+    """Minimise some problems at once; each has a matrix of its own.
+
+    A kink is smoothed by a variance that is lowered as soon as the steps promise less than it costs. So
+    weights that belong at 0, one of them or all, get there: √v is a cone, whose tip no gradient shows.
+    """
+    smooth = objective.rounded(_first_rounding(objective, W, b, progress.tol))
+    point = smooth.point(W, b)
+    promised, before = np.zeros(objective.P), point.value
+    for iteration in range(progress.max_iter + 1):
+        dW, db, gain, excess = _step(smooth, point)
+        # Half of the gain is what a step promises; there is more where the last one brought more.
+        brought = np.where(
+            promised > 0, (before - point.value) / np.where(promised > 0, promised, 1.0), EARLY
+        )
+        left = 0.5 * np.maximum(SAFETY, brought) * gain
+        more = progress.record(iteration, settled(point), left + excess)
+        promised, before = 0.5 * gain, point.value
+        # The step is there, whether it is needed or not: of an error ε in F, √ε is left in the weights.
+        point = minimize_line(smooth.line(point, dW, db), ANY)
+        if not more:
+            break
+        parted = progress.part(PACK)
+        if parted is not None:
+            done, going = parted
+            ends = smooth.select(done), smooth.restrict(point, done)
+            progress.keep(*_certify(objective.select(done), *ends), done)
+            progress.active = progress.active[going]
+            point = smooth.restrict(point, going)
+            objective, smooth = objective.select(going), smooth.select(going)
+            left, excess, promised, before = left[going], excess[going], promised[going], before[going]
+        if smooth.rounding > objective.rounding and np.all(left <= np.maximum(excess, STAGE * point.value)):
+            smooth = objective.rounded(max(SHARPEN * smooth.rounding, objective.rounding))
+            point = smooth.point(point.W, point.b)
+            promised = np.zeros(objective.P)
+    progress.keep(*_certify(objective, smooth, point))
+
+
+def _first_rounding(objective: Objective, W: Array, b: Array, tol: float) -> float:
+    """The rounding of a kink to begin with: fine enough for the end if (W, b) may be the solution."""
+    if not objective.loss.kinked or objective.rounding > UNSMOOTHED:  # of a continuation
+        return objective.rounding
+    if not W.any():
+        return COLD
+    rounding = WARM
+    while rounding > UNSMOOTHED:
+        smooth = objective.rounded(rounding)
+        point = smooth.point(W, b)
+        if np.all(_excess(smooth, smooth.variance_slope(point)) <= 0.5 * tol * point.value):
+            _, _, gain, excess = _step(smooth, point)
+            return rounding if np.all(SAFETY * gain + excess <= tol * point.value) else WARM
+        rounding *= SHARPEN
+    return WARM
+
+
+def _step(smooth: Objective, point: Point) -> tuple[Array, Array, Array, Array]:
+    """Newton's steps in w and b, −∇F·step, and by how much smoothing may raise the minimum."""
+    H, cross, corner, G, g, dv = smooth.hessian(point)
+    np.einsum("kdd->kd", H)[...] += smooth.penalty.curvature(point.W).T
+    dW, db = bordered_steps(H, cross, corner, G, g, smooth.fit_intercept)
+    return dW, db, -(dots(G, dW) + g * db), _excess(smooth, dv)
+
+
+def _excess(smooth: Objective, dv: Array) -> Array:
+    """By how much smoothing may raise the minimum of F, given Σ C·s·∂φ/∂v at a point near it, (K,).
+
+    A kinked loss is a supremum of linear functions of the mean and the vector of deviations, which has one
+    more entry δ here. Without it the one that holds at this point falls by 2δ²·∂φ/∂v.
+    """
+    if not smooth.loss.kinked:
+        return np.zeros_like(dv)
+    return np.asarray(2 * (smooth.rounding * smooth.loss.scale) ** 2 * dv)
+
+
+def _certify(objective: Objective, smooth: Objective, point: Point) -> tuple[Point, Array]:
+    """The point with its best offset, and by how much F can be above its minimum there.
+
+    At most POLISH steps more are taken where the certificate says little: the gradient is large where F is
+    much curved, such as near w = 0.
+    """
+    low, gap = certify(smooth, point)
+    for _ in range(POLISH):
+        if np.all(gap <= LITTLE * low.value):
+            break
+        dW, db, *_ = _step(smooth, low)
+        after, left = certify(smooth, minimize_line(smooth.line(low, dW, db), ANY))
+        if np.all(left >= gap):
+            break
+        low, gap = after, left
+    if smooth.rounding <= objective.rounding:
+        return low, gap
+    least = low.value - gap - _excess(smooth, smooth.variance_slope(low))
+    end = settle_offset(objective, objective.point(low.W, low.b), CERTIFIED)
+    return end, np.clip(end.value - least, 0.0, end.value)

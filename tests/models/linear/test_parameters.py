@@ -84,8 +84,12 @@ def test_tol_buys_accuracy_with_iterations(estimator, solver):
     X, y = problem(estimator)
     fits = [estimator(C=3.0, noise=0.2, solver=solver, tol=tol).fit(X, y) for tol in (1e-1, 1e-3, 1e-6)]
     coarse, default, fine = (fit.n_iter_ for fit in fits)
-    assert coarse <= default < fine
-    assert min(fits[0].objective_, fits[1].objective_) > fits[2].objective_
+    # Newton's steps double the digits: the same number of them may do for both.
+    assert coarse <= default <= fine
+    assert coarse < fine
+    assert solver == "newton" or default < fine
+    assert fits[0].objective_ > fits[2].objective_
+    assert solver == "newton" or fits[1].objective_ > fits[2].objective_
     assert_array_equal(fits[1].coef_, estimator(C=3.0, noise=0.2, solver=solver).fit(X, y).coef_)
 
 

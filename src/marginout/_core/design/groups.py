@@ -42,6 +42,8 @@ DEEPEST = 64
 SAMPLE, SPARSEST = 100, 8
 #: Most entries of the blocks of features far from zero, or in blocks of examples, for each problem: 8 MB.
 HEAVIEST = 2**20
+#: Sums over groups that are formed at a time: 8 MB.
+SLOPES = 2**20
 #: Added to the unit diagonal of a block before it is inverted; more where its centre was taken out.
 JITTER = 1e-12
 
@@ -245,6 +247,29 @@ class GroupDesign(Design):
         for (groups, _), gram in zip(self.sums.alike, grams, strict=True):
             gram *= (1.0 + variances[groups])[:, :, None, None]
         return grams
+
+    def _add_spread(self, H: Array, dv: Array) -> None:
+        variances = 2 * self.group_kappa[:, None] * np.broadcast_to(self.factors, dv.shape[1])
+        for (groups, own), gram in zip(self.sums.alike, self._group_grams(dv, 1), strict=True):
+            blocks = (gram * variances[groups][:, :, None, None]).transpose(1, 0, 2, 3)
+            H[:, own[:, :, None], own[:, None, :]] += blocks
+
+    def _slopes(self, x: Array, w: Array) -> Array:
+        S = np.empty((len(x), self.sums.count, 1))
+        self.sums.block_forward(x, w[:, None], S)
+        return x * (2 * self.group_kappa * S[:, :, 0])[:, self.sums.groups]
+
+    def _row_slopes(self, w: Array) -> Array:
+        x, indices, indptr = csr_arrays(self.X)
+        out = np.empty(len(x))
+        step = max(1, SLOPES // self.sums.count)
+        for i in range(0, self.n, step):
+            rows = slice(i, min(i + step, self.n))
+            S = 2 * self.group_kappa * self.sums.forward(rows, w[:, None])[:, :, 0]
+            own = slice(indptr[rows.start], indptr[rows.stop])
+            number = np.repeat(np.arange(len(S)), np.diff(indptr[rows.start : rows.stop + 1]))
+            out[own] = x[own] * S[number, self.sums.groups[indices[own]]]
+        return out
 
     def kernel(self, weights: Array) -> Array:
         raise ValueError(

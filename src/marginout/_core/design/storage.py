@@ -7,6 +7,7 @@ means M = X·diag(scale) and variances V = coefficient·M**power of the corrupte
     pullback(W, dm, dv)   Mᵀdm + 2 W∘(Vᵀdv)                 example derivatives to weights
     diagonal(a)           (M∘M)ᵀa, Vᵀa                      for the preconditioner
     gram(a)               Mᵀdiag(a)M + diag(Vᵀa)            d×d, one problem
+    hessian(W, …)         second derivatives in w           d×d, all problems; see `hessians`
     kernel(scale)         M diag(scale) Mᵀ                  n×n, one problem
 
 `groups` answers them for features that are corrupted together, whose V is not diagonal.
@@ -29,8 +30,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marginout._core import interfaces
 from marginout._core.design.buffers import BufferPool
+from marginout._core.design.hessians import Hessians
 from marginout._core.interfaces import Array, Columns
 from marginout._core.threads import SERIAL_WORK, one_blas_thread, worker_threads
 from marginout._kernels import _dual, _passes
@@ -70,7 +71,7 @@ def csr_arrays(X: Any) -> tuple[Any, Any, Any]:
     return np.ascontiguousarray(data), np.ascontiguousarray(indices), np.ascontiguousarray(indptr)
 
 
-class Design(interfaces.Design):
+class Design(Hessians):
     """X together with the moments of its corruption."""
 
     #: How X is stored, "csr" or "dense"; it says what `rows` holds.
