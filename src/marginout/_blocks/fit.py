@@ -26,6 +26,11 @@ def check_fit(model: Any, checkpoint: str | os.PathLike[str] | None, every: int)
             "DropoutLogisticRegression, DropoutSVR or DropoutQuantileRegressor."
         )
     model._checked_solver(in_one_place=False)
+    if model.missing == "conditional":
+        raise ValueError(
+            "missing='conditional' cannot be fitted to blocks, as the law of the features needs all rows at "
+            "once: fit a GaussianImputer to some rows, transform every block, and choose missing='error'."
+        )
     check_real("C", model.C, above=0)
     check_real("tol", model.tol, above=0)
     check_count("max_iter", model.max_iter, 1)

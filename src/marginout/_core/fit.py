@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from marginout._core.design import Grouping, make_design
+from marginout._core.design import Grouping
 from marginout._core.design.storage import Design
 from marginout._core.interfaces import Array, Executor, Handles, Minimizer, Monitor, Result, Solution, Traits
 from marginout._core.objective import Objective
@@ -30,7 +30,6 @@ from marginout._core.shard import Shard
 from marginout._core.targets import Seen, Targets
 from marginout._core.validation import (
     check_count,
-    check_features,
     check_flag,
     check_real,
     check_sample_weight,
@@ -113,7 +112,7 @@ def prepare(model: Any, X: Any, y: Any, weights: Callable[[Any], Array]) -> tupl
     X, y = model._validated_for_fit(X, y)
     own = weights(X)
     noise = model._noise()
-    design = make_design(check_features(model._without_missing(X, noise), noise), noise)
+    design = model._design(X, noise, own)
     y, seen = model._look(y, own)
     names = tuple(model.feature_names_in_) if hasattr(model, "feature_names_in_") else None
     size = size_of(design.X)
@@ -203,7 +202,7 @@ def untouched_on_failure(model: Any) -> Iterator[None]:
     """Put the fitted attributes back as they were if anything, Ctrl-C included, breaks the fit."""
 
     def fitted() -> dict[str, Any]:
-        private = "_stream", "_fitted_noise"
+        private = "_stream", "_fitted_noise", "_law"
         return {name: v for name, v in vars(model).items() if name.endswith("_") or name in private}
 
     before = fitted()

@@ -72,6 +72,7 @@ class Design(Protocol):
     noiseless: bool
     batch: int | None = None  # problems that are best solved together; None: all
     grouping: Any = None  # which features are corrupted together; None: each by itself
+    coupled: bool = False  # whether Var is not diagonal
 
     def line(self, W: Array, P: Array) -> tuple[Array, Array, Array]:
         """M P, V (W∘P) and V (P∘P), each (n, K)."""

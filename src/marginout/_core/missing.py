@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from marginout.noise import Noise
 
-#: What `missing` may be.
+#: What `missing` may be, and what it may be in linear models.
 OPTIONS = "error", "deleted"
+LINEAR_OPTIONS = *OPTIONS, "conditional"
 
 
 def has_missing(X: Any) -> bool:

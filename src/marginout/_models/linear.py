@@ -16,7 +16,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from marginout._core.design import linear_scores
+from marginout._core.design import conditional_design, linear_scores, make_design
 from marginout._core.design.storage import Design
 from marginout._core.fit import (
     Block,
@@ -27,9 +27,10 @@ from marginout._core.fit import (
     untouched_on_failure,
     with_callbacks,
 )
+from marginout._core.gaussian import Law, estimate, score_variances
 from marginout._core.interfaces import Array, Minimizer, Penalty
 from marginout._core.missing import OPTIONS as MISSING
-from marginout._core.missing import delete_missing
+from marginout._core.missing import delete_missing, has_missing
 from marginout._core.objective import Objective
 from marginout._core.penalties import Ridge
 from marginout._core.shard import Shard
@@ -43,7 +44,7 @@ from marginout._core.targets import (
     check_targets,
     class_table,
 )
-from marginout._core.validation import check_option, tidy, warn_user
+from marginout._core.validation import check_features, check_option, tidy, warn_user
 from marginout.losses import Loss
 from marginout.noise import Noise, resolve
 from marginout.noise._auto import Extent
@@ -80,6 +81,10 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
     _fitted_noise: Noise | None = None
     #: Whether `noise` may be "auto".
     _chooses_noise = False
+    #: The normal law of the features, of models with missing="conditional".
+    _law: Law | None = None
+    #: What `missing` may be.
+    _missing_options: tuple[str, ...] = MISSING
 
     @abstractmethod
     def _loss(self, Y: Array) -> Loss | None:
@@ -224,15 +229,21 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
 
     def _validated(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
         """X, or X and y, as arrays of numbers; NaN are left in X where they mean something."""
-        missing = check_option("missing", self.missing, MISSING)
+        missing = check_option("missing", self.missing, list(self._missing_options))
+        X = tidy(X)
+        if missing == "conditional" and sp.issparse(X):
+            raise TypeError(
+                "missing='conditional' needs dense X, as conditional means are not sparse: give X.toarray(), "
+                "or choose missing='deleted'."
+            )
         try:
             return validate_data(
                 self,
-                tidy(X),
+                X,
                 y,
                 accept_sparse="csr",
                 dtype=[np.float64, np.float32],
-                ensure_all_finite="allow-nan" if missing == "deleted" else True,
+                ensure_all_finite=True if missing == "error" else "allow-nan",
                 **options,
             )
         except ValueError as error:
@@ -240,12 +251,45 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
                 raise
             raise ValueError(
                 f"Input X contains NaN. {type(self).__name__}(missing='deleted') takes them for features "
-                "that are dead; or fill them in, for instance with sklearn.impute.SimpleImputer."
+                "that are dead; or fill them in, for instance with marginout.GaussianImputer."
             ) from None
 
     def _without_missing(self, X: Any, noise: Noise) -> Any:
-        """Validated X with its NaN deleted, as the noise has it."""
+        """Validated X with its NaN deleted, as the noise has it, or filled in with conditional means."""
+        if self.missing == "conditional":
+            return self._fitted_law().fill(X) if has_missing(X) else X
         return delete_missing(X, noise) if self.missing == "deleted" else X
+
+    def _design(self, X: Any, noise: Noise, weights: Array) -> Any:
+        """The design of validated X to fit to.
+
+        Sets: _law.
+        """
+        self._law = None
+        if self.missing == "conditional":
+            self._law = estimate(X[weights > 0] if weights.any() else X).law
+            return conditional_design(X, noise, self._law)
+        return make_design(check_features(self._without_missing(X, noise), noise), noise)
+
+    def _fitted_law(self) -> Law:
+        if self._law is None:
+            raise ValueError(
+                f"missing='conditional' was set after the fit: fit {type(self).__name__} again, so that it "
+                "knows how its features depend on one another."
+            )
+        return self._law
+
+    def _softened(self, X: Any) -> Array:
+        """Scores of which the logistic function is the expected probability where values are missing.
+
+        For a normal score, E σ(s) ≈ σ(m/√(1 + πv/8)).
+        """
+        scores = self._scores(X)
+        if self.missing != "conditional":
+            return scores
+        W = np.atleast_2d(self.coef_).T
+        variance = score_variances(self._fitted_law(), self._validated(X, reset=False), W)
+        return scores / np.sqrt(1.0 + np.pi / 8.0 * (variance[:, 0] if scores.ndim == 1 else variance))
 
     def _checked(self, X: Any) -> Any:
         """X to predict for, validated, its NaN deleted as in the fit, whatever `noise` was set to since."""
@@ -263,6 +307,11 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
     def _export(self, model: Any) -> Any:
         """Give a scikit-learn model this one's fitted attributes."""
         check_is_fitted(self)
+        if self.missing == "conditional":
+            raise ValueError(
+                "to_sklearn() has no counterpart of missing='conditional': put a GaussianImputer in front of "
+                "a model with missing='error', and export the fitted model."
+            )
         names = "coef_", "intercept_", "classes_", "n_features_in_", "feature_names_in_"
         for name in names:
             if hasattr(self, name):
@@ -278,7 +327,8 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = self._needs_positive()
-        tags.input_tags.allow_nan = self.missing == "deleted"
+        tags.input_tags.allow_nan = self.missing != "error"
+        tags.input_tags.sparse = self.missing != "conditional"
         return tags
 
 

@@ -125,7 +125,7 @@ def _chains(problem: Problem, models: list[Noise]) -> list[Chain]:
     Noises of one kind share a design, and neighbours a batch: they need about as many iterations,
     light noise the most.
     """
-    kinds: dict[Any, tuple[Design, float, list[tuple[float, int]]]] = {}
+    kinds: dict[Any, tuple[Design, float, list[tuple[float, int, int]]]] = {}
     for j, model in enumerate(models):
         design = make_design(problem.deleted(model), model)
         peak = float(design.coefficient.max()) or 1.0
@@ -134,10 +134,15 @@ def _chains(problem: Problem, models: list[Noise]) -> list[Chain]:
         key: Any = (id(design.X), design.power, design.scale.tobytes(), shape, together, design.noiseless)
         if problem.solver not in ("auto", "ncg", "newton"):
             key = j  # the other solvers ask a design for more than a factor can mend
-        kinds.setdefault(key, (design, peak, []))[2].append((peak, j))
+        for f in range(len(problem.trainings)):
+            # Every training set fills in X by a law of its own.
+            own = key, None if problem.laws is None else f
+            if own not in kinds:
+                kinds[own] = problem.design(design, model, f), peak, []
+            kinds[own][2].append((peak, j, f))
     chains = []
     for design, base, members in kinds.values():
-        pairs = [(peak / base, j, f) for peak, j in sorted(members) for f in range(len(problem.trainings))]
+        pairs = [(peak / base, j, f) for peak, j, f in sorted(members)]
         wide = sum(len(problem.trainings[f].columns) for _, _, f in pairs)
         # A plain SVM shares no passes over X: more batches keep more cores busy.
         width = 1 if design.noiseless and problem.loss.kinked else _width(problem)

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from marginout._core.design import make_design
+from marginout._core.design import ConditionalDesign, Design, make_design
 from marginout._core.fit import TOL_UNIT
+from marginout._core.gaussian import Law, estimate
 from marginout._core.interfaces import Array, Penalty
 from marginout._core.missing import delete_missing, has_missing
 from marginout._core.targets import Targets
@@ -51,6 +52,8 @@ class Problem:
     tol: float
     max_iter: int
     certified: bool  # whether gaps must be certificates
+    #: The law of the features of every training set, where NaN is filled in by it.
+    laws: list[Law] | None = None
 
     def __post_init__(self) -> None:
         self._complete = not has_missing(self.X)
@@ -60,10 +63,21 @@ class Problem:
         """X without what is missing, as the noise has it: one for all noises that agree."""
         if self._complete:
             return self.X
-        rule = noise.shares(self.X.shape[1]).tobytes()
+        rule = b"" if self.laws is not None else noise.shares(self.X.shape[1]).tobytes()
         if rule not in self._deleted:
-            self._deleted[rule] = delete_missing(self.X, noise)
+            filled = self.laws is not None  # by 0 here
+            self._deleted[rule] = np.nan_to_num(self.X) if filled else delete_missing(self.X, noise)
         return self._deleted[rule]
+
+    def design(self, base: Design, noise: Noise, training: int) -> Any:
+        """The design of a training set, of that of X without what is missing."""
+        if self.laws is None:
+            return base
+        return ConditionalDesign(self.X, noise, self.laws[training], base)
+
+    def seen(self, noise: Noise, training: int) -> Any:
+        """X as a model of a training set scores it."""
+        return self.deleted(noise) if self.laws is None else self.laws[training].fill(self.X)
 
 
 def pose(
@@ -80,7 +94,9 @@ def pose(
     design stores it, once for all noises. A `loose` search stops so many times farther from the
     optimum than a fit, and does without certificates.
     """
-    X = make_design(X, resolve(0.0)).X
+    conditional = estimator.missing == "conditional" and has_missing(X)
+    X = X if conditional else make_design(X, resolve(0.0)).X
+    laws = [estimate(X[kept][weights[kept] > 0]).law for kept in rows] if conditional else None
     estimator = clone(estimator)
     fit_intercept = check_flag("fit_intercept", estimator.fit_intercept)
     y, seen = estimator._look(y, weights)
@@ -110,6 +126,7 @@ def pose(
         tol,
         max_iter,
         loose is None,
+        laws,
     )
 
 
@@ -198,7 +215,7 @@ def smallest_C(problem: Problem) -> float:
     pulls = np.minimum(up.sum(axis=0), down.sum(axis=0))
     pull = pulls * (up / np.maximum(up.sum(axis=0), 1e-300) - down / np.maximum(down.sum(axis=0), 1e-300))
     plain = resolve(0.0)
-    design = make_design(problem.deleted(plain), plain)
+    design = problem.design(make_design(problem.deleted(plain), plain), plain, 0)
     g = design.pullback(np.zeros((design.d, Y.shape[1])), pull, np.zeros_like(pull))
     spread = float(design.apply(g).std(axis=0).max())
     if not 0 < spread < np.inf:

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_consistent_length
 from marginout._core.design import linear_scores
 from marginout._core.fit import FITTED, FitTask, untouched_on_failure, with_callbacks
 from marginout._core.interfaces import Array
+from marginout._core.missing import LINEAR_OPTIONS
 from marginout._core.validation import check_count, check_flag, check_option, check_sample_weight, warn_user
 from marginout._models.linear import DropoutLinearModel
 from marginout._search.chains import Part, walk
@@ -58,6 +59,8 @@ class Outcome:
 
 class Search(DropoutLinearModel):
     """The search that the three estimators share; it has an estimator for every cell, and is none of them."""
+
+    _missing_options = LINEAR_OPTIONS
 
     #: The class of the cells' estimators. It has all parameters of the search that are not its own.
     _kind: type
@@ -127,6 +130,7 @@ class Search(DropoutLinearModel):
                 self.best_estimator_ = self._model(self.C_, noise).fit(X, y, sample_weight)
                 for name in REFITTED:
                     setattr(self, name, getattr(self.best_estimator_, name))
+                self._law = self.best_estimator_._law
             task.end(lambda: {name: value for name, value in vars(self).items() if name.endswith("_")})
             self._warn(outcome, strengths)
         return self
@@ -329,7 +333,8 @@ class Scorer:
         if self._scorer is not None:
             return [float("nan") if part.error else self._custom(part) for part in parts]
         # The noises of a batch are of one kind, and agree on what is missing.
-        X = self._problem.deleted(self._models[parts[0].noise])
+        # Those whose training sets fill in X by laws of their own have one training set.
+        X = self._problem.seen(self._models[parts[0].noise], parts[0].training)
         scores, intercept = linear_scores(X, W), self._problem.targets.intercept
         edges = np.cumsum([0] + [len(part.b) for part in parts])
         return [
@@ -364,6 +369,8 @@ class Scorer:
             model.classes_ = self._classes if len(self._classes) == 2 else self._classes[present]
             last = slice(-1, None) if len(model.classes_) == 2 else slice(None)
             model.coef_, model.intercept_ = coef[last], intercept[last]
+        if self._problem.laws is not None:
+            model._law = self._problem.laws[part.training]
         model.n_features_in_ = self._X.shape[1]
         X, y = self._X[test], self._y[test]
         assert self._scorer is not None

@@ -81,6 +81,18 @@ feature_names_in_ : array of shape (n_features,)
     Names of the features. Exists if the features of X all have names.
 """
 
+LINEAR = """
+missing : {"error", "deleted", "conditional"}, default="error"
+    What NaN or null in X means. "error" refuses it. "deleted" takes it for a feature that is
+    dead in this example, in training and in prediction: it adds nothing to the score. If the
+    noise is unbiased and a share s of the features is dead (of the groups, if the noise has
+    groups), the others are multiplied by 1/(1 − s). Under raw deletion they stay as they are.
+    The offset does not change. "conditional" takes it for a value that nobody saw, of the normal
+    law of :class:`GaussianImputer`, which the fit estimates from X: scores have the mean and the
+    variance of that law given what is known, and what is known has the noise. Probabilities
+    soften with the variance. X must be dense.
+"""
+
 CLASSIFIER = """
 coef_ : array of shape (1, n_features) or (n_classes, n_features)
     Weights w, one row for two classes, or one per class.
@@ -232,6 +244,7 @@ def _paragraphs(text: str) -> dict[str, str]:
 
 PARAGRAPHS = {
     "": _paragraphs(MODEL),
+    "linear": _paragraphs(LINEAR),
     "classifier": _paragraphs(CLASSIFIER),
     "regressor": _paragraphs(REGRESSOR),
     "latent": _paragraphs(LATENT),

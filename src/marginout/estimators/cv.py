@@ -49,7 +49,7 @@ class DropoutSVCCV(Search, DropoutClassifier):
     {expectation}
     {fit_intercept}
     {search.class_weight}
-    {missing}
+    {linear.missing}
     {search.tol}
     {search.max_iter}
     {search.verbose}
@@ -136,7 +136,7 @@ class DropoutLogisticRegressionCV(Search, LogisticProbabilities, DropoutClassifi
     {expectation}
     {fit_intercept}
     {search.class_weight}
-    {missing}
+    {linear.missing}
     {search.tol}
     {search.max_iter}
     {search.verbose}
@@ -219,7 +219,7 @@ class DropoutSVRCV(Search, DropoutRegressor):
     {epsilon}
     {expectation}
     {fit_intercept}
-    {missing}
+    {linear.missing}
     {search.tol}
     {search.max_iter}
     {search.verbose}

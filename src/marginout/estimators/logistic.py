@@ -21,7 +21,7 @@ from marginout.losses import Loss, logistic
 class LogisticProbabilities:
     """Class probabilities from scores."""
 
-    _scores: Callable[[Any], Array]
+    _softened: Callable[[Any], Array]
 
     def _has_softmax(self) -> bool:
         """Whether the probabilities of several classes are the softmax of their scores."""
@@ -40,7 +40,7 @@ class LogisticProbabilities:
         log_probabilities : array of shape (n_samples, n_classes)
             One column per class, in the order of `classes_`.
         """
-        scores = self._scores(X)
+        scores = self._softened(X)
         if scores.ndim == 1:
             return np.asarray(np.column_stack([log_expit(-scores), log_expit(scores)]))
         each = scores if self._has_softmax() else log_expit(scores)
@@ -86,7 +86,7 @@ class DropoutLogisticRegression(LogisticProbabilities, OnlineClassifier):
         The latter is known as fast dropout.
     {fit_intercept}
     {class_weight}
-    {missing}
+    {linear.missing}
     {solver}
     {tol}
     {max_iter}

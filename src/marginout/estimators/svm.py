@@ -47,7 +47,7 @@ class DropoutSVC(OnlineClassifier):
     {fit_intercept}
     {class_weight}
         Under heavy noise it keeps small classes from being given up.
-    {missing}
+    {linear.missing}
     {solver}
     {tol}
     {max_iter}
@@ -130,7 +130,7 @@ class DropoutSVR(OnlineRegressor):
     {epsilon}
     {expectation}
     {fit_intercept}
-    {missing}
+    {linear.missing}
     {solver}
     {tol}
     {max_iter}

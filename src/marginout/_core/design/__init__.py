@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from marginout._core.design.conditional import ConditionalDesign, conditional_design
 from marginout._core.design.groups import GroupCsrDesign, GroupDenseDesign, GroupDesign, Grouping, GroupSums
 from marginout._core.design.storage import (
     BLOCK_ENTRIES,
@@ -17,6 +18,7 @@ from marginout._core.threads import one_blas_thread, worker_threads
 
 __all__ = [
     "BLOCK_ENTRIES",
+    "ConditionalDesign",
     "CsrDesign",
     "DenseDesign",
     "Design",
@@ -25,6 +27,7 @@ __all__ = [
     "GroupDesign",
     "GroupSums",
     "Grouping",
+    "conditional_design",
     "csr_arrays",
     "design_of",
     "linear_scores",

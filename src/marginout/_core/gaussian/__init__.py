@@ -5,5 +5,6 @@ from __future__ import annotations
 from marginout._core.gaussian.estimate import Estimate, estimate
 from marginout._core.gaussian.law import Law
 from marginout._core.gaussian.patterns import Patterns
+from marginout._core.gaussian.variance import HiddenVariance, score_variances
 
-__all__ = ["Estimate", "Law", "Patterns", "estimate"]
+__all__ = ["Estimate", "HiddenVariance", "Law", "Patterns", "estimate", "score_variances"]

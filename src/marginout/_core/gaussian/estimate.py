@@ -188,20 +188,11 @@ def _full_step(law: Law, sample: Sample, prior: float) -> Law:
     filled = np.where(missing, Z @ law.loadings.T, sample.Y)
     spread = np.zeros((len(law.mean), len(law.mean)))
     for some, G in law.parts(patterns):
-        spread += summed_covariance(law, ~patterns.known[some], G, sample.counts[some])
+        spread += law.summed_covariance(~patterns.known[some], G, sample.counts[some])
     shift = filled.mean(axis=0)
     filled -= shift
     S = (filled.T @ filled + spread + prior * np.eye(len(spread))) / (sample.n + prior)
     return _full(_moved(law, shift, sample), S)
-
-
-def summed_covariance(law: Law, missing: NDArray[np.bool_], G: Array, a: Array) -> Array:
-    """Σ_u a_u (L G_u Lᵀ + D) where both features are missing, (d, d), in units of the scale."""
-    masked = missing[:, :, None] * law.loadings
-    weighted = np.matmul(masked, G) * a[:, None, None]
-    total = np.tensordot(weighted, masked, axes=((0, 2), (0, 2)))
-    total += np.diag((a @ missing) * law.noise)
-    return np.asarray(total)
 
 
 def _low_rank_step(law: Law, sample: Sample, prior: float) -> Law:

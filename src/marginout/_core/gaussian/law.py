@@ -181,6 +181,17 @@ class Law:
         squares = (self._products * self.noise[:, None]).T
         return np.asarray((G[:, rows, columns] * twice) @ squares + self.noise)
 
+    def summed_covariance(self, missing: NDArray[np.bool_], G: Array, a: Array) -> Array:
+        """Σ_u a_u (L G_u Lᵀ + D) where both features are missing, (d, d), in units of the scale."""
+        total = np.diag((a @ missing) * self.noise)
+        step = max(1, AT_ONCE // self.loadings.size)
+        for start in range(0, len(G), step):
+            some = slice(start, start + step)
+            masked = missing[some, :, None] * self.loadings
+            weighted = np.matmul(masked, G[some]) * a[some, None, None]
+            total += np.tensordot(weighted, masked, axes=((0, 2), (0, 2)))
+        return np.asarray(total)
+
     def _by_rows(self, X: NDArray[Any], work: Any, dtype: Any) -> NDArray[Any]:
         """`work` on the rows of X that miss values, in all threads; other rows are kept."""
         missing = X if X.dtype == bool else np.isnan(X)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from marginout._core.interfaces import Array
@@ -41,8 +43,11 @@ class Patterns:
         order = np.argsort(self.index, kind="stable")
         return np.split(order, np.cumsum(self.counts.astype(np.intp))[:-1])
 
+    @cached_property
+    def _selector(self) -> Any:
+        n = len(self.index)
+        return sp.csr_array((np.ones(n), (self.index, np.arange(n))), shape=(len(self), n))
+
     def sums(self, a: Array) -> Array:
         """Σ of the rows of `a`, (n, K), over every pattern's rows, (u, K)."""
-        total = np.zeros((len(self), a.shape[1]))
-        np.add.at(total, self.index, a)
-        return total
+        return np.asarray(self._selector @ a)

@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
 from marginout._core.fit import untouched_on_failure
 from marginout._core.interfaces import Array
+from marginout._core.missing import LINEAR_OPTIONS
 from marginout._core.targets import Numbers, OneVsRest, Targets, check_targets, class_weights
 from marginout._core.validation import (
     LARGEST,
@@ -32,6 +33,7 @@ class Online(DropoutLinearModel):
     _stream: Stream | None = None
     _fits_blocks = True
     _chooses_noise = True
+    _missing_options = LINEAR_OPTIONS
 
     def __copy__(self) -> Self:
         """Copy the stream and coef_ too: `partial_fit` writes to them in place."""
@@ -48,6 +50,11 @@ class Online(DropoutLinearModel):
         but for the check that it is finite. Weights of features that X does not hold are not touched, and
         coef_ is not copied: for a million features and ten classes that would take longer than the rest.
         """
+        if self.missing == "conditional":
+            raise ValueError(
+                "partial_fit cannot take missing='conditional', as the law of the features is not known "
+                "before all examples are: transform X by a GaussianImputer, or choose missing='deleted'."
+            )
         C = self._checked_C(weights)
         noise, fit_intercept = self._stream_noise(X, weights), check_flag("fit_intercept", self.fit_intercept)
         d, K = X.shape[1], Y.shape[1]
