@@ -85,7 +85,7 @@ def test_curves_of_named_groups():
 
 WRONG = [
     ({"max_pairs": -1}, "max_pairs=-1 must be a whole number >= 0"),
-    ({"fill": "nan"}, "fill='nan' must be a number, or NaN"),
+    ({"fill": "nan"}, "fill='nan' must be a number, NaN or 'mean'"),
     ({"groups": [[0, 1]]}, "groups do not cover all features"),
     ({"X": sp.csr_array(X), "fill": np.nan}, "fill=nan would fill the zeros of sparse data"),
     ({"step": "last"}, "step='last' needs a pipeline"),

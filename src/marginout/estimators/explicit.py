@@ -98,14 +98,13 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
         generator = make_generator(self.random_state)
         method = self._check_estimator()
         with untouched_on_failure(self):
-            kinds = [np.float64, np.float32]
             numeric = is_regressor(self)
-            X, y = validate_data(self, tidy(X), y, accept_sparse="csr", dtype=kinds, y_numeric=numeric)
+            X, y = validate_data(self, tidy(X), y, y_numeric=numeric, **self._accepted())
             if not numeric:
                 check_classification_targets(y)
             noise = noise.bind(getattr(self, "feature_names_in_", None))
-            X = check_features(X, noise)
-            noise.moments(X.shape[1])  # for its check of the parameters' lengths
+            check_features(np.nan_to_num(X) if noise.writes_nan else X, noise)
+            noise.check_lengths(X.shape[1])
             params = self._route(params, method)
             weights = check_sample_weight(params.pop("sample_weight", None), X) / n_copies
             if not numeric:
@@ -174,8 +173,15 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
 
     def _call(self, method: str, X: Any) -> NDArray[Any]:
         check_is_fitted(self)
-        X = validate_data(self, tidy(X), accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = validate_data(self, tidy(X), reset=False, **self._accepted())
         return np.asarray(getattr(self.estimator_, method)(X))
+
+    def _accepted(self) -> dict[str, Any]:
+        """What X may be: it may hold NaN if the copies do."""
+        holes = getattr(self.noise, "writes_nan", False)
+        finite = "allow-nan" if holes else True
+        formats = False if holes else "csr"
+        return {"accept_sparse": formats, "dtype": [np.float64, np.float32], "ensure_all_finite": finite}
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predictions of the fitted estimator.
@@ -196,6 +202,7 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
         tags.input_tags.positive_only = bool(getattr(self.noise, "positive_only", False))
+        tags.input_tags.allow_nan = bool(getattr(self.noise, "writes_nan", False))
         return tags
 
 

@@ -22,6 +22,7 @@ from marginout.noise._features import (
     resolve,
 )
 from marginout.noise._groups import GroupDeletion, GroupDropout, feature_groups
+from marginout.noise._holes import GroupMissing, Missing
 from marginout.noise._missing import from_missing
 
 __all__ = [
@@ -31,7 +32,9 @@ __all__ = [
     "Gaussian",
     "GroupDeletion",
     "GroupDropout",
+    "GroupMissing",
     "Laplace",
+    "Missing",
     "Moments",
     "Noise",
     "Poisson",

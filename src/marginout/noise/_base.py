@@ -56,6 +56,8 @@ class Noise(ABC):
     binary_only = False
     #: Whether the model is defined for counts only: 0, 1, 2, …
     counts_only = False
+    #: Whether its corrupted copies hold NaN: it has no moments then.
+    writes_nan = False
     #: Whether log_mgf(t, x) is affine in x; its sums over features are then matrix products.
     affine_mgf = False
     #: Whether x̃ = 0 with the rate, and otherwise factor·x, that `survivors` tells, each feature by itself.
@@ -139,7 +141,7 @@ class Noise(ABC):
             X = X.tocsr(copy=True)
         if X.dtype.kind != "f":
             X = X.astype(np.float64)
-        self.moments(X.shape[-1])  # for its check of the parameters' lengths
+        self.check_lengths(X.shape[-1])
         if not sp.issparse(X):
             return self._corrupted(X, generator).astype(X.dtype, copy=False)
         X.sum_duplicates()
@@ -160,6 +162,13 @@ class Noise(ABC):
 
     def moments(self, n_features: int) -> Moments:
         """The :class:`Moments` of this noise on data with `n_features` features."""
+        self.check_lengths(n_features)
+        scale, coefficient, power = self._form()
+        ones = np.ones(n_features)
+        return Moments(ones * scale, ones * coefficient, power)
+
+    def check_lengths(self, n_features: int) -> None:
+        """Raise an error if a parameter has another length than the features."""
         for field in fields(self):  # type: ignore[arg-type]
             value = np.asarray(getattr(self, field.name))
             if value.ndim == 1 and len(value) != n_features:
@@ -167,9 +176,6 @@ class Noise(ABC):
                     f"{type(self).__name__}({field.name}=...) has {len(value)} values but X has "
                     f"{n_features} features: give one number, or one per feature."
                 )
-        scale, coefficient, power = self._form()
-        ones = np.ones(n_features)
-        return Moments(ones * scale, ones * coefficient, power)
 
     def __reduce__(self) -> Any:
         # Copies go through the constructor: frozen, checked and read-only like the original.

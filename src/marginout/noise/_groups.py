@@ -49,6 +49,9 @@ class GroupNoise(Noise):
             object.__setattr__(self, "_numbers", known)  # labels take longer to resolve than a pass over X
         return known
 
+    def check_lengths(self, n_features: int) -> None:
+        self.numbers(n_features)
+
     def marginal(self, n_features: int) -> Dropout | Deletion:
         """The noise of every single feature."""
         return self.single(self._spread(self.rate, n_features))

@@ -92,6 +92,7 @@ def deletion_curve(
     kind: str = "random",
     groups: Any = None,
     rescale: bool = False,
+    fill: float | str = 0.0,
     scoring: Any = None,
     step: str | int | None = None,
     random_state: Any = None,
@@ -108,7 +109,7 @@ def deletion_curve(
     y : array-like of shape (n_samples,)
         True targets.
     rates : array-like of numbers in [0, 1]
-        Shares of the features to delete, that is, to set to zero.
+        Shares of the features to delete, that is, to set to `fill`.
     n_repeats : int, default=5
         Number of draws. Features that die at one rate die at every higher rate of the same draw.
     kind : {"random", "worst", "groups"}, default="random"
@@ -122,6 +123,10 @@ def deletion_curve(
         exactly one group.
     rescale : bool, default=False
         Whether survivors are multiplied by 1/(1 − rate), which keeps the mean of a score.
+    fill : float or "mean", default=0.0
+        Value of deleted features. NaN tells the model which they are: it is for models that take it, such as
+        those with ``missing="conditional"``, and pipelines with an imputer. "mean" is the mean of the feature
+        in X. Anything but 0 needs dense X and ``rescale=False``, and is not for kind="worst".
     scoring : str, callable or None, default=None
         A scikit-learn scorer; None is the estimator's own `score`.
     step : str, int or None, default=None
@@ -160,16 +165,22 @@ def deletion_curve(
     if (groups is not None) != (kind == "groups"):
         wanted = "must be given" if groups is None else "must be None"
         raise ValueError(f"groups={groups!r} {wanted} for kind={kind!r}.")
+    if fill != 0 and (rescale or kind == "worst"):
+        what = "rescale=True" if rescale else "kind='worst'"
+        raise ValueError(f"{what} sets deleted features to 0: fill={fill!r} must be 0.")
     model, Z = enter(estimator, X, step, last=kind == "worst")
     delete: Any
     if kind == "worst":
         delete, n_repeats = WorstDeletion(model, Z, y, rates), 1
     elif are_texts(Z):
+        if fill != 0:
+            raise ValueError(
+                f"fill={fill!r} needs numbers, but X are texts: name a step that is given numbers."
+            )
         delete = WordDeletion(Z, kind, rescale)
     else:
-        delete = RandomDeletion(
-            Z, resolve_groups(groups, Z.shape[1], names_of(Z)).numbers if kind == "groups" else None
-        )
+        numbers = resolve_groups(groups, Z.shape[1], names_of(Z)).numbers if kind == "groups" else None
+        delete = RandomDeletion(Z, numbers, fill)
 
     def one(repeat: int) -> list[float]:
         draws = delete.draw(np.random.default_rng((seed, repeat)))

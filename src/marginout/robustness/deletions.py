@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,29 @@ WORST_BLOCK = 4_000_000
 AGREEMENT = 0.999
 
 
+def fill_of(fill: Any, values: Any) -> Any:
+    """What takes the place of deleted values: a number, NaN, or the mean of every feature, (d,)."""
+    mean = isinstance(fill, str) and fill == "mean"
+    if not mean and (not isinstance(fill, Real) or isinstance(fill, bool) or np.isinf(float(fill))):
+        raise ValueError(f"fill={fill!r} must be a number, NaN or 'mean'.")
+    if sp.issparse(values):
+        if mean or fill != 0:
+            raise ValueError(f"fill={fill!r} would fill the zeros of sparse data: give dense X, or fill=0.")
+        return values.dtype.type(0)
+    kind = values.dtype if fill == 0 else np.result_type(values.dtype, np.float32)
+    if not mean:
+        return kind.type(float(fill))
+    known = ~np.isnan(values.astype(np.float64, copy=False))
+    count = np.maximum(known.sum(axis=0), 1)
+    return (np.where(known, values, 0).sum(axis=0, dtype=np.float64) / count).astype(kind)
+
+
 class RandomDeletion:
     """Random deletions of features, or of groups of them."""
 
-    def __init__(self, X: Any, numbers: NDArray[np.intp] | None) -> None:
+    def __init__(self, X: Any, numbers: NDArray[np.intp] | None, fill: Any = 0.0) -> None:
         self._X, self._values, self._numbers = X, numbers_in(X), numbers
+        self._fill = fill_of(fill, self._values)
 
     def draw(self, rng: np.random.Generator) -> Callable[[float, float], Any]:
         """Draw once for all rates: what dies at one rate dies at every higher rate."""
@@ -45,7 +64,7 @@ class RandomDeletion:
         def survivors(rate: float, factor: float) -> Any:
             entries = values.data if sparse else values
             # Not a product: 0·NaN would not be deleted.
-            kept = np.where((fate >= rate) & (rate < 1), entries, entries.dtype.type(0))
+            kept = np.where((fate >= rate) & (rate < 1), entries, self._fill)
             return _rebuilt(self._X, values, kept, factor)
 
         return survivors

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from marginout._core.interfaces import Array
 from marginout._core.validation import check_count
 from marginout.noise.grouping import resolve_groups
 from marginout.robustness.containers import are_texts, data_frame, like, names_of, numbers_in
+from marginout.robustness.deletions import fill_of
 from marginout.robustness.scoring import check_scorer, enter, estimator_name, score_name
 
 
@@ -98,7 +98,7 @@ def group_impact(
     groups: Any,
     *,
     max_pairs: int = 100,
-    fill: float = 0.0,
+    fill: float | str = 0.0,
     scoring: Any = None,
     step: str | int | None = None,
     n_jobs: int | None = None,
@@ -121,9 +121,9 @@ def group_impact(
     max_pairs : int, default=100
         Largest number of pairs to try. If there are more, the pairs of the groups that cost most
         alone are tried. 0: no pairs.
-    fill : float, default=0.0
+    fill : float or "mean", default=0.0
         Value of lost features. NaN is for models that take it, such as those with
-        ``missing="deleted"``; X must be dense then.
+        ``missing="conditional"``; "mean" is the mean of the feature in X. Anything but 0 needs dense X.
     scoring : str, callable or None, default=None
         A scikit-learn scorer; None is the estimator's own `score`.
     step : str, int or None, default=None
@@ -149,20 +149,17 @@ def group_impact(
     ((10,), (45, 2))
     """
     max_pairs = check_count("max_pairs", max_pairs, 0)
-    if not isinstance(fill, Real):
-        raise ValueError(f"fill={fill!r} must be a number, or NaN.")
     scorer = check_scorer(estimator, scoring)
     check_consistent_length(X, y)
     model, Z = enter(estimator, X, step)
     if are_texts(Z):
         raise ValueError("group_impact needs numbers, but X are texts: name a step that is given numbers.")
     values = numbers_in(Z)
-    if sp.issparse(values) and fill != 0:
-        raise ValueError(f"fill={fill!r} would fill the zeros of sparse data: give dense X, or fill=0.")
+    filling = fill_of(fill, values)
     numbers, labels = resolve_groups(groups, values.shape[1], names_of(Z))
 
     def score(lost: tuple[int, ...]) -> float:
-        return float(scorer(model, like(Z, _emptied(values, np.isin(numbers, lost), fill)), y))
+        return float(scorer(model, like(Z, _emptied(values, np.isin(numbers, lost), filling)), y))
 
     def scores(losses: list[tuple[int, ...]]) -> Array:
         return np.array(Parallel(n_jobs=n_jobs)(delayed(score)(lost) for lost in losses), dtype=np.float64)
@@ -183,12 +180,12 @@ def group_impact(
     )
 
 
-def _emptied(values: Any, lost: NDArray[np.bool_], fill: float) -> Any:
-    """A copy of dense or CSR values whose lost columns hold `fill`."""
-    values = values.copy() if fill == 0 else values.astype(np.result_type(values.dtype, np.float32))
+def _emptied(values: Any, lost: NDArray[np.bool_], filling: Any) -> Any:
+    """A copy of dense or CSR values whose lost columns hold the filling."""
+    values = values.astype(filling.dtype)
     if sp.issparse(values):
         values.data[lost[values.indices]] = 0
         values.eliminate_zeros()
     else:
-        values[:, lost] = fill
+        values[:, lost] = filling[lost] if np.ndim(filling) else filling
     return values
