@@ -67,9 +67,7 @@ class Block(NamedTuple):
 
     def under(self, noise: Noise) -> Block:
         """The same block; its design may have been made without noise, before all blocks were seen."""
-        if not self.design.noiseless or not noise.moments(self.design.d).coefficient.any():
-            return self
-        return self._replace(design=make_design(self.design.X, noise))
+        return self._replace(design=self.design.under(noise))
 
 
 class Summary(NamedTuple):

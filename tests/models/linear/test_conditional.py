@@ -258,6 +258,16 @@ def test_what_is_refused_names_a_cure():
         DropoutSVC().fit(X, y)
 
 
+def test_noise_that_the_data_bear():
+    X, y = holes(n=80)
+    auto = DropoutSVC(noise="auto", missing="conditional", tol=1e-7).fit(X, y)
+    assert auto.noise_ > 0
+    given = DropoutSVC(noise=auto.noise_, missing="conditional", tol=1e-7).fit(X, y)
+    np.testing.assert_allclose(auto.objective_, given.objective_, rtol=1e-9)
+    without = DropoutSVC(noise=0.0, missing="conditional", tol=1e-7).fit(X, y)
+    assert auto.objective_ > without.objective_ * (1 + 1e-6)
+
+
 def test_a_failed_fit_keeps_the_old_law():
     X, y = holes()
     model = DropoutSVC(missing="conditional").fit(X, y)

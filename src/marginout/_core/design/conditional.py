@@ -41,13 +41,20 @@ class ConditionalDesign(interfaces.Design):
         hidden = np.where(missing, self.X.astype(np.float64) - noise.shift(self.d), 0.0)
         self._hidden = sp.csr_array(hidden)
         self._variance = HiddenVariance(law, self._patterns)
-        # Additive noise is on what is missing, too, in the design of what is known.
-        self._excess = self.base.coefficient if self.base.power == 0 else np.zeros(self.d)
 
     @property
     def coefficient(self) -> Array:
         """How heavy the noise is, for a search."""
         return self.base.coefficient
+
+    @property
+    def _excess(self) -> Array:
+        """Additive noise is on what is missing, too, in the design of what is known."""
+        return self.base.coefficient if self.base.power == 0 else np.zeros(self.d)
+
+    def under(self, noise: Noise) -> Self:
+        """The design under a noise of shift 0, if this one was made without any; else itself."""
+        return self._on(self.base.under(noise))
 
     def with_factors(self, factors: Array) -> Self:
         """The same design for outputs that each have a noise of their own: its variance times a factor."""

@@ -91,6 +91,12 @@ class Design(Hessians):
         # The coefficient as a pass sees it: additive noise is none of its business.
         self._kappa = self.coefficient if self.power else np.zeros(self.d)
 
+    def under(self, noise: Noise) -> Design:
+        """The design under a noise, if this one was made without any; else itself."""
+        if not self.noiseless or not noise.moments(self.d).coefficient.any():
+            return self
+        return make_design(self.X, noise)
+
     def with_factors(self, factors: Array) -> Self:
         """The same design for outputs that each have a noise of their own: V times a factor."""
         design = copy(self)
