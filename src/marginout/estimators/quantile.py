@@ -107,7 +107,7 @@ class DropoutQuantileRegressor(QuantilePredictions, OnlineRegressor):
         Without noise this is plain quantile regression with a ridge.
     {expectation}
     {fit_intercept}
-    {missing}
+    {linear.missing}
     {solver}
     {tol}
     {max_iter}
@@ -213,7 +213,7 @@ class DropoutQuantileRegressorCV(QuantilePredictions, Search, DropoutRegressor):
     {search.select}
     {expectation}
     {fit_intercept}
-    {missing}
+    {linear.missing}
     {search.tol}
     {search.max_iter}
     {search.verbose}

@@ -14,6 +14,8 @@ import marginout
 from marginout import (
     DropoutLogisticRegression,
     DropoutLogisticRegressionCV,
+    DropoutQuantileRegressor,
+    DropoutQuantileRegressorCV,
     DropoutSVC,
     DropoutSVCCV,
     DropoutSVR,
@@ -256,6 +258,20 @@ def test_what_is_refused_names_a_cure():
         late.predict(X)
     with pytest.raises(ValueError, match=r"Input X contains NaN.*GaussianImputer"):
         DropoutSVC().fit(X, y)
+
+
+@EDGE
+def test_quantiles():
+    X, y = holes(n=80)
+    y = GaussianImputer().fit_transform(X) @ np.ones(5)
+    options = {"missing": "conditional", "tol": 1e-7}
+    model = DropoutQuantileRegressor([0.2, 0.8], noise=0.1, **options).fit(X, y)
+    law = estimate(X).law
+    np.testing.assert_allclose(model.predict(X), law.fill(X) @ model.coef_.T + model.intercept_, rtol=1e-8)
+    search = DropoutQuantileRegressorCV([0.2, 0.8], Cs=[0.1, 1.0], noises=[0.1, 0.3], cv=3, **options).fit(
+        X, y
+    )
+    assert np.isfinite(search.scores_).all()
 
 
 def test_noise_that_the_data_bear():
