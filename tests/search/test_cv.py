@@ -38,6 +38,7 @@ from marginout import (
     path,
 )
 from marginout._core.design import make_design
+from marginout._kernels import _single_precision
 from marginout._search import chains
 from marginout.noise import Deletion, Dropout, Gaussian, Poisson
 from tests.problems import fitted_attributes, make_objective
@@ -561,3 +562,17 @@ def test_a_larger_C_starts_anew_after_a_cell_without_a_solution(noises, monkeypa
         search.fit(X, y)
     assert np.isnan(search.scores_[:, 1]).any()
     assert_allclose(search.scores_[:, [0, 2]], whole[:, [0, 2]], atol=0.02)
+
+
+@pytest.mark.skipif(not _single_precision.AVAILABLE, reason="made for processors with AVX2 and FMA")
+def test_a_search_goes_in_single_precision(monkeypatch):
+    calls, real = [], chains._Solver._sprint
+
+    def sprint(self, *args):
+        calls.append(args)
+        return real(self, *args)
+
+    monkeypatch.setattr(chains._Solver, "_sprint", sprint)
+    X, y = load_digits(return_X_y=True)
+    DropoutSVCCV(Cs=[0.01, 0.1], noises=[0.3, 0.5], cv=3).fit(sp.csr_matrix(X[:300] / 16), y[:300])
+    assert calls

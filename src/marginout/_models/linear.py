@@ -151,7 +151,8 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         return partial(choose(self._checked_solver(), objective), objective)
 
     def _checked_solver(self, in_one_place: bool = True) -> str:
-        return named(self.solver, in_one_place).name
+        named(self.solver, in_one_place)  # for its check
+        return str(self.solver)
 
     def _warn_if_collapsed(self, X: Any, Y: Array, weights: Array, plan: Plan) -> None:
         """Say that the features do not matter to a fitted model, though X and Y vary, and what helps.
