@@ -124,6 +124,8 @@ class Loss(ABC):
     grain = 0.1
     #: Outputs of one problem: more than one couples them.
     outputs = 1
+    #: Whether m and v are those of the differences f_k − f_y. Examples are then sorted by class.
+    differences = False
     #: Examples times problems that are worked on at a time, so that temporaries stay in cache.
     chunk = 16_384
     #: The formula in compiled code, if there is one.

@@ -76,8 +76,9 @@ HIDDEN: tuple[type, ...] = (
     marginout.LatentDropoutLogisticRegression,
     marginout.LatentDropoutSVR,
 )
-#: Classifiers whose probabilities of several classes are the softmax of the scores. In all others each class
-#: has a logistic model of its own, whose probabilities are divided by their sum.
+#: Classifiers whose probabilities of several classes are the softmax of the scores, besides those whose
+#: `multi_class` joins the classes. In all others each class has a logistic model of its own, whose
+#: probabilities are divided by their sum.
 JOINT: tuple[type, ...] = (marginout.MCFClassifier,)
 
 #: Options of scikit-learn's own linear classifiers, with the same meaning.
@@ -175,11 +176,8 @@ def _classifier_converter(hidden: bool, joint: bool) -> Any:
         # scikit-learn's rule for a method that depends on parameters: a model without it has no attribute.
         if not raw and hasattr(model, "predict_proba"):
             # σ(s_k)/Σσ(s_l) = softmax(log σ(s)), which is never 0/0.
-            logits = (
-                scores
-                if (joint or getattr(model, "multi_class_", "") == "multinomial") and len(classes) > 2
-                else graph.log_sigmoid(scores)
-            )
+            together = joint or model._has_softmax()
+            logits = scores if together and len(classes) > 2 else graph.log_sigmoid(scores)
             scores = graph("Softmax", logits, axis=1)
         second = graph("Identity", scores, output_names=operator.outputs[1:2])
         label.add_to(scope, container)

@@ -25,6 +25,7 @@ from sklearn.exceptions import ConvergenceWarning
 from marginout._core.design import Grouping
 from marginout._core.design.storage import Design
 from marginout._core.interfaces import Array, Executor, Handles, Minimizer, Monitor, Result, Solution, Traits
+from marginout._core.joint import shard_of
 from marginout._core.objective import Objective
 from marginout._core.shard import Shard
 from marginout._core.targets import Seen, Targets
@@ -167,7 +168,7 @@ def make_plan(model: Any, total: Summary) -> Plan:
     fit_intercept = check_flag("fit_intercept", model.fit_intercept)
     model._shift(noise, total.d, fit_intercept)  # for its check
     targets = model._targets(total.seen, fit_intercept)
-    return Plan(noise, model._loss(targets.width), targets, fit_intercept, C)
+    return Plan(noise, model._loss_for(targets), targets, fit_intercept, C)
 
 
 def set_features(model: Any, total: Summary) -> None:
@@ -182,7 +183,7 @@ def set_features(model: Any, total: Summary) -> None:
 def make_shard(block: Block, plan: Plan) -> Shard:
     """A block's part of F."""
     assert plan.loss is not None
-    return Shard(block.under(plan.noise).design, plan.loss, *plan.encode(block.y, block.weights))
+    return shard_of(block.under(plan.noise).design, plan.loss, *plan.encode(block.y, block.weights))
 
 
 def sum_of_shards(model: Any, executor: Executor, shards: Handles, total: Summary, plan: Plan) -> Objective:

@@ -171,6 +171,7 @@ class Loss(Protocol):
     scale: float  # the length by which scores are measured
     grain: float  # the shortest step in a score for which curvature is judged
     outputs: int  # R, the outputs of one problem
+    differences: bool  # whether m and v are those of f_k − f_y; examples are then sorted by class
     chunk: int  # examples times outputs that are worked on at a time
     kernel: Kernel | None  # the formula in compiled code, if there is one
 

@@ -124,6 +124,17 @@ class OneVsRest:
         return intercept
 
 
+class Together(OneVsRest):
+    """The same of one problem whose outputs are the classes: a constant in all offsets changes nothing."""
+
+    def intercept(self, b: Array) -> Array:
+        each = b.reshape(-1, self.K)
+        return np.asarray((each - each.mean(axis=1, keepdims=True)).ravel())
+
+    def attributes(self, W: Array, b: Array) -> dict[str, Any]:
+        return super().attributes(W, self.intercept(b))
+
+
 class Centred:
     """Numbers as targets, counted from a centre: T targets, or one with several outputs.
 
@@ -174,13 +185,16 @@ def signs(labels: NDArray[np.intp], count: int) -> Array:
     return np.where(labels[:, None] == columns, 1.0, -1.0)
 
 
-def class_table(class_weight: Any, classes: NDArray[Any], counts: Array) -> Array:
+def class_table(class_weight: Any, classes: NDArray[Any], counts: Array, together: bool = False) -> Array:
     """The weight of an example of each class: (n_classes, 1), or (n_classes, K) if every problem is balanced.
 
-    `counts` are the sums of the examples' weights of each class.
+    `counts` are the sums of the examples' weights of each class. `together`: all classes are one problem.
     """
     if isinstance(class_weight, str):
         check_option("class_weight", class_weight, ["balanced"])
+        if together:
+            share = counts.sum() / np.count_nonzero(counts)
+            return np.asarray(share / np.where(counts > 0, counts, share))[:, None]
         Y, total = signs(np.arange(len(classes)), len(classes)), counts.sum()
         sides = np.array([counts @ (Y < 0), counts @ (Y > 0)])
         each = total / (2 * np.where(sides > 0, sides, total))  # an empty side weighs nothing anyway

@@ -29,11 +29,11 @@ from marginout._core.fit import (
 )
 from marginout._core.gaussian import Law, estimate, score_variances
 from marginout._core.interfaces import Array, Minimizer, Penalty
+from marginout._core.joint import join, shard_of
 from marginout._core.missing import OPTIONS as MISSING
 from marginout._core.missing import delete_missing, has_missing
 from marginout._core.objective import Objective
 from marginout._core.penalties import Ridge
-from marginout._core.shard import Shard
 from marginout._core.targets import (
     Centred,
     Labels,
@@ -41,6 +41,7 @@ from marginout._core.targets import (
     OneVsRest,
     Seen,
     Targets,
+    Together,
     check_targets,
     class_table,
 )
@@ -129,6 +130,10 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
             fit_in_memory(self, X, y, sample_weight)
         return self
 
+    def _loss_for(self, targets: Targets) -> Loss | None:
+        """The loss for the problems that the targets stand for, which it may join."""
+        return self._loss(targets.width)
+
     def _penalty(self) -> Penalty:
         """The penalty that the parameters describe."""
         return Ridge()
@@ -146,7 +151,7 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
     def _problem(self, design: Design, plan: Plan, Y: Array, weights: Array) -> Minimizer:
         """What minimises the objective for targets, and for weights that C is part of."""
         assert plan.loss is not None
-        shard = Shard(design, plan.loss, Y, weights)
+        shard = shard_of(design, plan.loss, Y, weights)
         objective = Objective.of(self._penalty(), shard, plan.fit_intercept)
         return partial(choose(self._checked_solver(), objective), objective)
 
@@ -351,6 +356,9 @@ class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[mi
     """Classification, one-vs-rest in one batch."""
 
     classes_: NDArray[Any]
+    #: For models that have no such parameter, and what it may be.
+    multi_class = "ovr"
+    _multi_classes: tuple[str, ...] = ("ovr",)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -368,11 +376,23 @@ class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[mi
 
     def _targets(self, seen: Any, fit_intercept: bool) -> Targets:
         classes, counts = seen.classes()
-        return OneVsRest(classes, self._class_table(classes, counts))
+        kind = Together if self._together(classes) else OneVsRest
+        return kind(classes, self._class_table(classes, counts))
+
+    def _together(self, classes: NDArray[Any]) -> bool:
+        """Whether all classes are one problem. For two classes this is the same as one-vs-rest."""
+        return self._checked_multi_class() != "ovr" and len(classes) > 2
+
+    def _checked_multi_class(self) -> str:
+        return check_option("multi_class", self.multi_class, list(self._multi_classes))
+
+    def _loss_for(self, targets: Targets) -> Loss | None:
+        loss = super()._loss_for(targets)
+        return join(self._checked_multi_class(), loss, targets.K) if loss and targets.K > 1 else loss
 
     def _class_table(self, classes: NDArray[Any], counts: Array) -> Array:
         """The weight of an example of each class, whose examples have these total weights."""
-        return class_table(self.class_weight, classes, counts)
+        return class_table(self.class_weight, classes, counts, self._together(classes))
 
     def decision_function(self, X: Any) -> Array:
         """Scores w·x + b: one per example for two classes, one per class for more.

@@ -119,7 +119,7 @@ def pose(
         Y,
         targets,
         trainings,
-        estimator._loss(targets.width),
+        estimator._loss_for(targets),
         estimator._penalty(),
         fit_intercept,
         estimator._checked_solver(),
@@ -141,6 +141,12 @@ def _classes_of(estimator: Any, classes: NDArray[Any], y: NDArray[Any], own: Arr
             "splitter that keeps all classes in every fold, such as StratifiedKFold, or fewer folds."
         )
     columns = np.flatnonzero(present) if len(classes) > 2 else np.arange(1)
+    if estimator._together(classes) and len(columns) < len(classes):
+        raise ValueError(
+            f"A training set of cv has no example of {classes[~present].tolist()[:5]}, but "
+            f"multi_class={estimator.multi_class!r} takes all classes as one problem: use a splitter that "
+            "keeps all classes in every fold, such as StratifiedKFold, fewer folds, or multi_class='ovr'."
+        )
     table = estimator._class_table(classes, counts)
     if table.shape[1] > 1:
         table = table[:, columns]

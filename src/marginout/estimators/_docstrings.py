@@ -46,6 +46,12 @@ fit_intercept : bool, default=True
 class_weight : dict, "balanced" or None, default=None
     A dict multiplies the weight of each example by that of its class. "balanced" gives
     both sides of every one-vs-rest problem the same total weight.
+multi_class : str, default="ovr"
+    How several classes are told apart. "ovr" is one problem for each class against the rest.
+    "pairwise" is one problem for all: the loss of an example is the sum over the other classes k
+    of the loss of the difference of scores f_y − f_k, and its noise is that of the difference.
+    Two classes are one problem in any case. With "pairwise", class_weight="balanced" gives all
+    classes the same total weight, and `solver` cannot be "irls".
 missing : {"error", "deleted"}, default="error"
     What NaN or null in X means. "error" refuses it. "deleted" takes it for a feature that is
     dead in this example, in training and in prediction: it adds nothing to the score. If the
@@ -101,7 +107,7 @@ intercept_ : array of shape (1,) or (n_classes,)
 classes_ : array of shape (n_classes,)
     Class labels, in ascending order.
 objective_ : float
-    F at the solution, summed over the one-vs-rest problems.
+    F at the solution, summed over the one-vs-rest problems if they are several.
 """
 
 REGRESSOR = """

@@ -22,10 +22,12 @@ class LogisticProbabilities:
     """Class probabilities from scores."""
 
     _softened: Callable[[Any], Array]
+    #: For models that have no such parameter.
+    multi_class: Any = "ovr"
 
     def _has_softmax(self) -> bool:
         """Whether the probabilities of several classes are the softmax of their scores."""
-        return False
+        return bool(self.multi_class != "ovr")
 
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the class probabilities.
@@ -47,9 +49,12 @@ class LogisticProbabilities:
         return np.asarray(each - logsumexp(each, axis=1, keepdims=True))
 
     def predict_proba(self, X: Any) -> Array:
-        """Class probabilities: 1/(1 + exp(−score)), divided by their sum where there are several.
+        """Class probabilities: 1/(1 + exp(−score)), divided by their sum if the classes are several.
 
-        Of a loss that is joint for several classes, they are the softmax of the scores.
+        Of a joint model of several classes (`multi_class` is not "ovr"), the softmax of the scores: its
+        minimiser in expectation has scores log p(y|x), up to a constant, both for the pairwise and for the
+        multinomial loss. In any case these are probabilities for X as it is: noise has a say in the weights
+        alone.
 
         Parameters
         ----------
@@ -86,6 +91,11 @@ class DropoutLogisticRegression(LogisticProbabilities, OnlineClassifier):
         The latter is known as fast dropout.
     {fit_intercept}
     {class_weight}
+    {multi_class}
+        "multinomial" is one problem for all, too: the loss is log Σ_k exp(m_k − m_y + ½v_k), with
+        m_k − m_y and v_k the mean and the variance of f_k − f_y; an upper bound of the expected loss
+        of normal scores, whatever `expectation` says. Without noise it is multinomial logistic
+        regression.
     {linear.missing}
     {solver}
     {tol}
@@ -118,6 +128,8 @@ class DropoutLogisticRegression(LogisticProbabilities, OnlineClassifier):
     (2, 2)
     """
 
+    _multi_classes = ("ovr", "pairwise", "multinomial")
+
     def __init__(
         self,
         C: float = 1.0,
@@ -126,6 +138,7 @@ class DropoutLogisticRegression(LogisticProbabilities, OnlineClassifier):
         expectation: str = "bound",
         fit_intercept: bool = True,
         class_weight: Any = None,
+        multi_class: str = "ovr",
         missing: str = "error",
         solver: str = "auto",
         tol: float = 1e-3,
@@ -144,15 +157,15 @@ class DropoutLogisticRegression(LogisticProbabilities, OnlineClassifier):
         Returns
         -------
         model : LogisticRegression or OneVsRestClassifier
-            :class:`~sklearn.linear_model.LogisticRegression` for two classes, and a
-            :class:`~sklearn.multiclass.OneVsRestClassifier` of them for more.
+            :class:`~sklearn.linear_model.LogisticRegression` for two classes, and for a joint model
+            of more. A :class:`~sklearn.multiclass.OneVsRestClassifier` of them for more, one-vs-rest.
         """
 
         def plain() -> LogisticRegression:
             return LogisticRegression(C=self.C, fit_intercept=self.fit_intercept)
 
         whole = self._export(plain())
-        if len(self.classes_) == 2:
+        if len(self.classes_) == 2 or self._has_softmax():
             return whole
         model = OneVsRestClassifier(plain())
         model.estimators_ = []

@@ -47,6 +47,7 @@ class DropoutSVC(OnlineClassifier):
     {fit_intercept}
     {class_weight}
         Under heavy noise it keeps small classes from being given up.
+    {multi_class}
     {linear.missing}
     {solver}
     {tol}
@@ -80,6 +81,7 @@ class DropoutSVC(OnlineClassifier):
 
     #: Of models that were stored before there was a choice.
     loss = "hinge"
+    _multi_classes = ("ovr", "pairwise")
 
     def __init__(
         self,
@@ -91,6 +93,7 @@ class DropoutSVC(OnlineClassifier):
         expectation: str = "bound",
         fit_intercept: bool = True,
         class_weight: Any = None,
+        multi_class: str = "ovr",
         missing: str = "error",
         solver: str = "auto",
         tol: float = 1e-3,

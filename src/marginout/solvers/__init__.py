@@ -20,6 +20,7 @@ class Spec(NamedTuple):
     suits : the objectives without noise that it takes over, whatever was asked for
     public : whether `solver` may name it
     needs_rows : whether it needs all examples here
+    needs_single : whether it needs problems of one output each
     """
 
     name: str
@@ -27,16 +28,17 @@ class Spec(NamedTuple):
     suits: Callable[[Objective], bool] | None = None
     public: bool = True
     needs_rows: bool = False
+    needs_single: bool = False
 
 
 #: In the order in which they are asked.
 TABLE = (
-    Spec("newton", newton.solve, newton.suits),
+    Spec("newton", newton.solve, newton.suits, needs_single=True),
     Spec("dual", dual.solve, dual.suits, public=False, needs_rows=True),
     Spec("continuation", continuation.solve, continuation.suits, public=False),
     Spec("ncg", ncg.solve),
     Spec("lbfgs", lbfgs.solve),
-    Spec("irls", irls.solve, needs_rows=True),
+    Spec("irls", irls.solve, needs_rows=True, needs_single=True),
 )
 #: What `solver` may be, besides "auto".
 SOLVERS = {spec.name: spec.solve for spec in sorted(TABLE) if spec.public}
@@ -63,4 +65,11 @@ def choose(name: str, objective: Objective) -> Solver:
             return spec.solve
     if name == "newton":
         newton.check(objective)
-    return named(name, here).solve
+    spec = named(name, here)
+    if spec.needs_single and objective.coupled:
+        others = [repr(other.name) for other in TABLE if other.public and not other.needs_single]
+        raise ValueError(
+            f"solver={name!r} solves one problem per class, but here all classes are one problem: it must "
+            f"be 'auto', {' or '.join(others)}, or multi_class must be 'ovr'."
+        )
+    return spec.solve

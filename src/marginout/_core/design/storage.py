@@ -47,6 +47,8 @@ SAMPLE, AT_ONCE = 64, 16
 
 #: What rounding may leave of a sum of squares where its centre is taken away.
 CANCELLED = 1e-14
+#: Features for every feature that some examples have, from which on the others are left out of their design.
+NARROW = 2
 #: A dense X with at most this share of non-zeros is stored as CSR.
 MOSTLY_ZEROS = 0.25
 
@@ -78,7 +80,7 @@ class Design(Hessians):
     storage: str
 
     def __init__(self, X: Any, noise: Noise) -> None:
-        self.X = X
+        self.X, self.noise = X, noise
         self.n, self.d = X.shape
         self.nnz = X.nnz if sp.issparse(X) else self.n * self.d
         self.scale, self.coefficient, self.power, self.groups = noise.moments(self.d)
@@ -118,6 +120,16 @@ class Design(Hessians):
         design = copy(self)
         design._pool = BufferPool()
         return design
+
+    def take(self, rows: slice | NDArray[np.intp]) -> Self:
+        """The same design for a copy of some of the examples."""
+        design = type(self)(self.X[rows], self.noise)
+        design.factors, design._serial = self.factors, self._serial
+        return design
+
+    def narrow(self) -> tuple[Self, NDArray[np.intp] | slice]:
+        """The same design without features that no example has, and which features are left."""
+        return self, slice(None)
 
     def scores(self, count: int, K: int) -> tuple[Array, ...]:
         """Some arrays with a number for every example and problem, (n, K) each, to be filled."""
@@ -249,6 +261,20 @@ class CsrDesign(Design):
         parts = self._parts(a.shape[1])
         _passes.csr_squares(*self._csr, np.ascontiguousarray(a), parts, len(parts))
         return self._sum(parts)
+
+    def narrow(self) -> tuple[Self, NDArray[np.intp] | slice]:
+        used = np.unique(self.X.indices)
+        if self.power == 0 or self.groups is not None or NARROW * len(used) > self.d:
+            return self, slice(None)
+        place = np.zeros(self.d, self.X.indices.dtype)
+        place[used] = np.arange(len(used))
+        design = copy(self)
+        data, _, indptr = self._csr
+        design.X = sp.csr_array((data[: self.nnz], place[self.X.indices], indptr), (self.n, len(used)))
+        design._csr, design.d = csr_arrays(design.X), len(used)
+        design.scale, design.coefficient = self.scale[used], self.coefficient[used]
+        design._kappa = self._kappa[used]
+        return design, used
 
     @property
     def rows(self) -> tuple[Any, ...]:

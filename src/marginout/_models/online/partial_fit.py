@@ -154,6 +154,12 @@ class OnlineClassifier(Online, DropoutClassifier):
                     f"y holds {strangers.tolist()[:5]}, which are not among classes={known.tolist()}: "
                     "the first call must name all classes of the stream."
                 )
+            if self._together(known):
+                raise ValueError(
+                    f"multi_class={self.multi_class!r} is not supported for partial_fit of {len(known)} "
+                    "classes, which learns one problem per class: it must be 'ovr'. Or fit to blocks of "
+                    "examples, with marginout.blocks."
+                )
             targets = OneVsRest(known, self._weight_of_each(known)[:, None])
             Y, weights = targets.encode(y, weights)
             self._learn(X, Y, weights[:, 0], np.zeros(targets.K), targets)
