@@ -39,11 +39,13 @@ PER_FEATURE = Dropout([0.1, 0.2, 0.3, 0.4])
 
 
 def settings() -> list[BaseEstimator]:
-    """Every expectation with every solver for every estimator, and every noise for some of them."""
+    """Every expectation with every solver for every estimator; every noise, every joint loss for some."""
     roads = list(product(EXPECTATIONS, SOLVERS))
     return [
         *(estimator(expectation=e, solver=s) for estimator in ESTIMATORS for e, s in roads),
         *(estimator(noise=noise) for estimator in ESTIMATORS for noise in NOISES[estimator]),
+        *(estimator(multi_class="pairwise") for estimator in CLASSIFIERS),
+        DropoutLogisticRegression(multi_class="multinomial"),
     ]
 
 

@@ -79,7 +79,8 @@ class DropoutLogisticRegression(LogisticProbabilities, OnlineClassifier):
 
     where x̃ is the noisy example and the expectation, over all the noise, is replaced by
     its variational bound or by its value for a normal score. The offset b is neither
-    corrupted nor regularised. Several classes are treated one-vs-rest, all in one batch.
+    corrupted nor regularised. Several classes are treated one-vs-rest, all in one batch,
+    or as one problem (`multi_class`).
 
     Parameters
     ----------

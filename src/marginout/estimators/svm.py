@@ -32,7 +32,7 @@ class DropoutSVC(OnlineClassifier):
     where L is the hinge loss max(0, z) or its square, x̃ is the noisy example and the
     expectation, over all the noise, is replaced by its variational bound or by its value for
     a normal score. The offset b is neither corrupted nor regularised. Several classes are
-    treated one-vs-rest, all in one batch.
+    treated one-vs-rest, all in one batch, or as one problem (`multi_class`).
 
     Parameters
     ----------

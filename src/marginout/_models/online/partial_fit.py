@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
 from marginout._core.fit import untouched_on_failure
@@ -112,9 +113,20 @@ class Online(DropoutLinearModel):
         return C
 
 
+def _learns_apart(model: Any) -> bool:
+    """Whether there is one problem per class, or an AttributeError that names the cure."""
+    if model.multi_class != "ovr":
+        raise AttributeError(
+            f"partial_fit learns one problem per class: multi_class={model.multi_class!r} must be 'ovr'. Or "
+            "fit to blocks of examples, with marginout.blocks."
+        )
+    return True
+
+
 class OnlineClassifier(Online, DropoutClassifier):
     """`partial_fit` for classifiers."""
 
+    @available_if(_learns_apart)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from the next examples of a stream, each of which is read once.
 
@@ -153,12 +165,6 @@ class OnlineClassifier(Online, DropoutClassifier):
                 raise ValueError(
                     f"y holds {strangers.tolist()[:5]}, which are not among classes={known.tolist()}: "
                     "the first call must name all classes of the stream."
-                )
-            if self._together(known):
-                raise ValueError(
-                    f"multi_class={self.multi_class!r} is not supported for partial_fit of {len(known)} "
-                    "classes, which learns one problem per class: it must be 'ovr'. Or fit to blocks of "
-                    "examples, with marginout.blocks."
                 )
             targets = OneVsRest(known, self._weight_of_each(known)[:, None])
             Y, weights = targets.encode(y, weights)
