@@ -39,8 +39,11 @@ HIDDEN = {"n_hidden": 4, "noise": 0.1, "tol": 1e-2, "random_state": 0}
 CLASSIFIERS = [
     DropoutSVC(noise=0.2),
     DropoutSVC(noise=0.2, fit_intercept=False),
+    DropoutSVC(noise=0.2, multi_class="pairwise"),
     DropoutSVCCV(**SEARCH),
     DropoutLogisticRegression(noise=0.2),
+    DropoutLogisticRegression(noise=0.2, multi_class="pairwise"),
+    DropoutLogisticRegression(noise=0.2, multi_class="multinomial"),
     DropoutLogisticRegressionCV(**SEARCH),
     FeatureDeletionSVC(n_deletions=1),
     MCFClassifier(noise=0.2),

@@ -128,6 +128,23 @@ def test_the_pairwise_hinge_without_noise(seed):
     assert quick.objective_ <= best * (1 + 1e-3)
 
 
+@pytest.mark.parametrize("rate", [0.0, 0.4])
+def test_the_pairwise_form_of_the_squared_hinge(rate):
+    """max(0, z)² + v, its tight bound, summed over pairs: by an interior-point method."""
+    X, y = data(3, 40, 4)
+    rows, S = pairs_of(y, 4)
+    W, b = cp.Variable((4, D)), cp.Variable(4)
+    w = S @ W
+    z = 1 - cp.sum(cp.multiply(X[rows], w), axis=1) - S @ b
+    noise = rate / (1 - rate) * cp.sum_squares(cp.multiply(X[rows], w))
+    problem = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(W) + 0.5 * (cp.sum_squares(cp.pos(z)) + noise)))
+    problem.solve(solver=cp.CLARABEL)
+    options = {"noise": rate, "loss": "squared_hinge", "multi_class": "pairwise"}
+    model = DropoutSVC(0.5, tol=1e-8, **options).fit(X, y)
+    assert_allclose(model.objective_, problem.value, rtol=1e-6)
+    assert_allclose(model.coef_, W.value, atol=2e-3)
+
+
 NODES, SHARES = np.polynomial.hermite_e.hermegauss(120)
 
 
