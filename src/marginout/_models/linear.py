@@ -356,9 +356,10 @@ class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[mi
     """Classification, one-vs-rest in one batch."""
 
     classes_: NDArray[Any]
-    #: For models that have no such parameter, and what it may be.
+    #: For models that have no such parameter.
     multi_class = "ovr"
-    _multi_classes: tuple[str, ...] = ("ovr",)
+    #: What it may be. Nothing: the model itself says what its classes share.
+    _multi_classes: tuple[str, ...] = ()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -384,7 +385,8 @@ class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[mi
         return self._checked_multi_class() != "ovr" and len(classes) > 2
 
     def _checked_multi_class(self) -> str:
-        return check_option("multi_class", self.multi_class, list(self._multi_classes))
+        options = list(self._multi_classes)
+        return check_option("multi_class", self.multi_class, options) if options else "ovr"
 
     def _loss_for(self, targets: Targets) -> Loss | None:
         loss = super()._loss_for(targets)
