@@ -323,7 +323,7 @@ def test_bad_models(tmp_path):
             blocks.fit(model, parts)
     with pytest.raises(ValueError, match="solver='irls' needs all examples"):
         blocks.fit(DropoutSVC(solver="irls"), parts)
-    with pytest.raises(ValueError, match=r"solver='dual' must be one of 'auto', 'lbfgs', 'ncg'\.$"):
+    with pytest.raises(ValueError, match=r"solver='dual' must be one of 'auto', 'lbfgs', 'ncg', 'newton'\.$"):
         blocks.fit(DropoutSVC(solver="dual"), parts)
     (tmp_path / "junk").write_text("junk")
     with pytest.raises(ValueError, match="is no checkpoint"):

@@ -16,7 +16,12 @@ X = RNG.normal(size=(60, 5))
 TARGET = X @ np.arange(5.0) + RNG.normal(size=60)
 LABELS = (TARGET > 3.0).astype(int)
 
-LINEAR = [marginout.DropoutSVC(), marginout.DropoutLogisticRegression(), marginout.DropoutSVR()]
+LINEAR = [
+    marginout.DropoutSVC(),
+    marginout.DropoutLogisticRegression(),
+    marginout.DropoutSVR(),
+    marginout.DropoutQuantileRegressor(),
+]
 MCF = [
     *(marginout.MCFClassifier(loss) for loss in ("logistic", "quadratic", "exponential")),
     marginout.MCFRegressor(),
@@ -30,6 +35,7 @@ SEARCHES = [
     marginout.DropoutSVCCV([1.0], [0.3]),
     marginout.DropoutLogisticRegressionCV([1.0], [0.3]),
     marginout.DropoutSVRCV([1.0], [0.3]),
+    marginout.DropoutQuantileRegressorCV(Cs=[1.0], noises=[0.3]),
 ]
 COPIES = [
     marginout.ExplicitCorruptionClassifier(marginout.DropoutSVC(), blocks=False, n_copies=2),

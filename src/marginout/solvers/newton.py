@@ -26,6 +26,7 @@ from marginout._core.shard import ROUNDING as UNSMOOTHED
 from marginout.solvers import dual
 from marginout.solvers._linesearch import (
     CERTIFIED,
+    LONGEST,
     ROUNDING,
     certify,
     minimize_line,
@@ -59,6 +60,8 @@ SAFETY, EARLY = 2.5, 5.0
 ANY = 1.0
 #: Steps that are taken for a better certificate, while it is above this fraction of F.
 POLISH, LITTLE = 3, 0.01
+#: The smallest ‖dW‖² of a step: of a smaller one the curvature underflows.
+SMALLEST = 1e-200
 #: A batch is packed anew once this fraction of it has converged.
 PACK = 0.5
 #: Numbers of the matrices that are formed together: 32 MB. And most problems of a batch.
@@ -193,6 +196,8 @@ def _descend_together(objective: Objective, W: Array, b: Array, progress: Progre
         left = 0.5 * np.maximum(SAFETY, brought) * gain
         more = progress.record(iteration, settled(point), left + excess)
         promised, before = 0.5 * gain, point.value
+        if progress.stopped():
+            break  # the point that was shown is the result
         # The step is there, whether it is needed or not: of an error ε in F, √ε is left in the weights.
         point = minimize_line(smooth.line(point, dW, db), ANY)
         if not more:
@@ -201,7 +206,7 @@ def _descend_together(objective: Objective, W: Array, b: Array, progress: Progre
         if parted is not None:
             done, going = parted
             ends = smooth.select(done), smooth.restrict(point, done)
-            progress.keep(*_certify(objective.select(done), *ends), done)
+            progress.keep(*_certify(objective.select(done), *ends, POLISH), done)
             progress.active = progress.active[going]
             point = smooth.restrict(point, going)
             objective, smooth = objective.select(going), smooth.select(going)
@@ -210,7 +215,7 @@ def _descend_together(objective: Objective, W: Array, b: Array, progress: Progre
             smooth = objective.rounded(max(SHARPEN * smooth.rounding, objective.rounding))
             point = smooth.point(point.W, point.b)
             promised = np.zeros(objective.P)
-    progress.keep(*_certify(objective, smooth, point))
+    progress.keep(*_certify(objective, smooth, point, 0 if progress.stopped() else POLISH))
 
 
 def _first_rounding(objective: Objective, W: Array, b: Array, tol: float) -> float:
@@ -235,6 +240,13 @@ def _step(smooth: Objective, point: Point) -> tuple[Array, Array, Array, Array]:
     H, cross, corner, G, g, dv = smooth.hessian(point)
     np.einsum("kdd->kd", H)[...] += smooth.penalty.curvature(point.W).T
     dW, db = bordered_steps(H, cross, corner, G, g, smooth.fit_intercept)
+    # Where hardly an example curves, the offset's step has no bound: then the weights go alone, and the
+    # line moves the offset.
+    far = np.abs(db) > LONGEST * smooth.loss.scale
+    if far.any():
+        alone, _ = bordered_steps(H, cross, corner, G, g, False)
+        dW, db = np.where(far, alone, dW), np.where(far, 0.0, db)
+    dW = np.where(dots(dW, dW) > SMALLEST, dW, 0.0)
     return dW, db, -(dots(G, dW) + g * db), _excess(smooth, dv)
 
 
@@ -249,14 +261,14 @@ def _excess(smooth: Objective, dv: Array) -> Array:
     return np.asarray(2 * (smooth.rounding * smooth.loss.scale) ** 2 * dv)
 
 
-def _certify(objective: Objective, smooth: Objective, point: Point) -> tuple[Point, Array]:
+def _certify(objective: Objective, smooth: Objective, point: Point, steps: int) -> tuple[Point, Array]:
     """The point with its best offset, and by how much F can be above its minimum there.
 
-    At most POLISH steps more are taken where the certificate says little: the gradient is large where F is
-    much curved, such as near w = 0.
+    For no steps it stays as it is. At most so many steps more are taken where the certificate says little:
+    the gradient is large where F is much curved, such as near w = 0.
     """
     low, gap = certify(smooth, point)
-    for _ in range(POLISH):
+    for _ in range(steps):
         if np.all(gap <= LITTLE * low.value):
             break
         dW, db, *_ = _step(smooth, low)
@@ -267,5 +279,8 @@ def _certify(objective: Objective, smooth: Objective, point: Point) -> tuple[Poi
     if smooth.rounding <= objective.rounding:
         return low, gap
     least = low.value - gap - _excess(smooth, smooth.variance_slope(low))
-    end = settle_offset(objective, objective.point(low.W, low.b), CERTIFIED)
+    if steps:
+        end = settle_offset(objective, objective.point(low.W, low.b), CERTIFIED)
+    else:
+        end = objective.point(point.W, point.b)
     return end, np.clip(end.value - least, 0.0, end.value)

@@ -13,19 +13,19 @@ from tests.problems import ESTIMATORS, SOLVERS, assert_same_attributes, fitted_a
 
 
 class Interruption:
-    """Objective.gradient, with Ctrl-C at a given call."""
+    """A derivative of the objective, with Ctrl-C at a given call."""
 
-    def __init__(self, at: int) -> None:
-        self.left, self.gradient = at, Objective.gradient
+    def __init__(self, at: int, name: str = "gradient") -> None:
+        self.left, self.method = at, getattr(Objective, name)
 
     def __get__(self, objective, owner=None):
-        def gradient(point, *mean):
+        def derivative(*arguments):
             self.left -= 1
             if self.left == 0:
                 raise KeyboardInterrupt
-            return self.gradient(objective, point, *mean)
+            return self.method(objective, *arguments)
 
-        return gradient
+        return derivative
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -38,7 +38,8 @@ def test_interrupted_fit_leaves_the_last_one(estimator, road, at, monkeypatch):
     model.fit(pandas.DataFrame(X, columns=list("abcdef")), y)
     before = fitted_attributes(model)
     assert {"coef_", "intercept_", "n_features_in_", "feature_names_in_", "n_iter_"} <= before.keys()
-    monkeypatch.setattr(Objective, "gradient", Interruption(at))
+    derivative = "hessian" if road == {"solver": "newton"} else "gradient"
+    monkeypatch.setattr(Objective, derivative, Interruption(at, derivative))
     with pytest.raises(KeyboardInterrupt):
         model.fit(X[:, :4] * 2, (y * 2 if is_classifier(model) else y))
     assert_same_attributes(model, before)

@@ -24,6 +24,7 @@ CHANGES = [
     *((estimator, {"fit_intercept": True}, {"fit_intercept": False}) for estimator in ESTIMATORS),
     *((estimator, {"class_weight": None}, {"class_weight": "balanced"}) for estimator in CLASSIFIERS),
     *((estimator, {"class_weight": None}, {"class_weight": {0: 2.0}}) for estimator in CLASSIFIERS),
+    *((estimator, {"multi_class": "ovr"}, {"multi_class": "pairwise"}) for estimator in CLASSIFIERS),
     (DropoutSVC, {"margin": 1.0}, {"margin": 0.5}),
     (DropoutSVR, {"epsilon": 0.1}, {"epsilon": 0.5}),
 ]

@@ -82,7 +82,7 @@ def _hidden(squares: float, W: Array) -> Array:
     C beyond 1e8 only, where F is the small difference of large numbers.
     """
     with np.errstate(over="ignore"):
-        return np.asarray(0.5 * (EPSILON * squares) ** 2 * np.einsum("dk,dk->k", W, W))
+        return np.asarray(0.5 * np.einsum("dk,dk->k", *2 * [EPSILON * squares * W]))
 
 
 def _solution(point: Point) -> Solution:
