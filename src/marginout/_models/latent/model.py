@@ -34,8 +34,7 @@ from marginout.solvers._progress import total_history
 Array = NDArray[np.float64]
 
 #: Multiplications of a pass of `joint`, about: non-zeros × units × (1 + outputs). Beyond, "auto" draws
-#: examples. On MNIST's first 10,000 digits and 60 units (1e9) this takes a tenth of the time, on
-#: scikit-learn's digits and 20 units (1e7) a third, on Amazon books and 20 units (7e6) as long.
+#: examples.
 SAMPLED_WORK = 1e8
 #: The solver that draws examples.
 STOCHASTIC = "stochastic"

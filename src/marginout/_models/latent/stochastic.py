@@ -6,8 +6,7 @@ It minimises the function whose approximation `joint` minimises,
 
 with the expectation over the noise itself: a batch draws x̃ anew, so that its gradient is unbiased, and there
 is no error of Taylor's expansion. The marginalised F costs d·K flops for each example and output; a draw
-costs what the clean example costs, or less where features are deleted. On MNIST's first 10,000 digits (ten
-outputs) an epoch of draws takes a fifteenth of one of the marginalised F on batches.
+costs what the clean example costs, or less where features are deleted.
 
 In units of C Σs, a batch B has the value
 
@@ -42,7 +41,10 @@ BATCHES = 16
 LEAST_BATCH = 8
 #: Steps in which the rate rises to its peak.
 WARM_STEPS = 100
-#: Peak of the rate for the hidden weights, in units of their deviation at the start.
+#: Peak of the rate for the hidden weights, in units of their deviation at the start. On MNIST's training
+#: digits alone, 5,000 to fit and 2,000 to validate (60 units, softmax, a rate of 0.3, 24 epochs, two seeds),
+#: 5.7 % are wrong; 6.4 % at half of it and 5.6 % at twice. For OUTPUT_RATE: 6.1 % and 5.7 %. The standard
+#: error is 0.5 %.
 HIDDEN_RATE = 0.06
 #: Peak of the rate for all others, in units of the loss's scale.
 OUTPUT_RATE = 0.02
