@@ -17,6 +17,7 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
+from sklearn.preprocessing import StandardScaler
 
 from marginout import (
     CollapsedModelWarning,
@@ -523,8 +524,8 @@ def test_verbose_prints_a_line_per_epoch(capsys):
     ("more", "match"),
     [
         ({"hidden_noise": 1.0}, "hidden_noise=1.0 must be a dropout rate"),
-        ({"hidden_noise": -0.1}, "hidden_noise=-0.1"),
-        ({"hidden_noise": "much"}, "hidden_noise='much'"),
+        ({"hidden_noise": -0.1}, "hidden_noise=-0.1 must be a dropout rate"),
+        ({"hidden_noise": "much"}, "hidden_noise='much' must be a dropout rate"),
         ({"hidden_noise": 0.5, "solver": "joint"}, "set solver='stochastic', or hidden_noise=0"),
         ({"propagation": "gaussian"}, "leave it at 'taylor', or set solver='joint'"),
         ({"expectation": "gaussian"}, "leave it at 'bound', or set solver='joint'"),
@@ -545,6 +546,14 @@ def test_numbers_beyond_single_precision_are_refused():
     X, y = problem(LatentDropoutSVC)
     with pytest.raises(ValueError, match=r"The fit diverges.*Scale the features"):
         make(LatentDropoutSVC).fit(1e60 * X, y)
+
+
+def test_targets_beyond_single_precision_are_refused():
+    X, y = problem(LatentDropoutSVR)
+    with pytest.raises(ValueError, match=r"The fit diverges.*in a regression y"):
+        make(LatentDropoutSVR, max_iter=20).fit(X, 1e60 * y)
+    scaled = StandardScaler().fit_transform(1e60 * y[:, None])[:, 0]
+    assert np.isfinite(make(LatentDropoutSVR, max_iter=20).fit(X, scaled).objective_)
 
 
 def test_clean_data_are_learnt_as_by_scikit_learn():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -166,9 +167,9 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
 
     def _check_sampled(self, solver: str) -> None:
         """Refuse what a solver does not know."""
-        rate = check_real("hidden_noise", self.hidden_noise, least=0)
-        if rate >= 1:
-            raise ValueError(f"hidden_noise={self.hidden_noise!r} must be a dropout rate in [0, 1).")
+        rate = self.hidden_noise
+        if not isinstance(rate, Real) or isinstance(rate, bool) or not 0 <= rate < 1:
+            raise ValueError(f"hidden_noise={rate!r} must be a dropout rate in [0, 1).")
         if solver != STOCHASTIC:
             if rate:
                 raise ValueError(

@@ -285,8 +285,8 @@ class Training:
         value = float(self.loss.total * (mean_loss + squares))
         if not np.isfinite(value):
             raise ValueError(
-                f"The fit diverges: the objective is {value:g}. Scale the features (for instance with "
-                "sklearn.preprocessing.StandardScaler), lower C, or set solver='joint'."
+                f"The fit diverges: the objective is {value:g}. Scale the features, and in a regression y "
+                "(with sklearn.preprocessing.StandardScaler), lower C, or set solver='joint'."
             )
         return value
 
