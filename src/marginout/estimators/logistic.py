@@ -16,18 +16,19 @@ from marginout._core.validation import check_option, set_parameters
 from marginout._models.online.partial_fit import OnlineClassifier
 from marginout.estimators._docstrings import documented
 from marginout.losses import Loss, logistic
+from marginout.noise import Noise
 
 
 class LogisticProbabilities:
     """Class probabilities from scores."""
 
     _softened: Callable[[Any], Array]
-    #: For models that have no such parameter.
-    multi_class: Any = "ovr"
+    #: How the fit took several classes; of models that have no such parameter, and before a fit.
+    multi_class_: str = "ovr"
 
     def _has_softmax(self) -> bool:
         """Whether the probabilities of several classes are the softmax of their scores."""
-        return bool(self.multi_class != "ovr")
+        return self.multi_class_ != "ovr"
 
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the class probabilities.
@@ -110,6 +111,8 @@ class DropoutLogisticRegression(LogisticProbabilities, OnlineClassifier):
     {classifier.intercept_}
     {classifier.classes_}
     {noise_}
+    multi_class_ : {"ovr", "pairwise", "multinomial"}
+        `multi_class` of the fit.
     {n_iter_}
     {classifier.objective_}
     {optimality_gap_}
@@ -148,6 +151,9 @@ class DropoutLogisticRegression(LogisticProbabilities, OnlineClassifier):
         verbose: int = 0,
     ) -> None:
         set_parameters(locals())
+
+    def _taken(self, noise: Noise) -> dict[str, Any]:
+        return {**super()._taken(noise), "multi_class_": self.multi_class}
 
     def _loss(self, Y: Array) -> Loss:
         return logistic(check_option("expectation", self.expectation, ["bound", "gaussian"]))

@@ -373,3 +373,11 @@ def test_what_joint_losses_do_not_have_is_refused():
     with pytest.raises(ValueError, match="NaN"):
         good.fit(np.where(X > 1, np.nan, X), y)
     assert_array_equal(good.coef_, before)
+
+
+def test_probabilities_are_those_of_the_fit():
+    """They do not follow a parameter that was changed since."""
+    X, y, *_ = data()
+    model = DropoutLogisticRegression(multi_class="multinomial").fit(X, y)
+    before = model.predict_proba(X)
+    assert_array_equal(model.set_params(multi_class="ovr").predict_proba(X), before)
