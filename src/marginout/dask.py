@@ -15,6 +15,7 @@ pure functions, and nothing is scattered: what a dying worker takes with it is c
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from typing import Any, Self
 from uuid import uuid4
 
@@ -196,6 +197,34 @@ class DaskModel:
         """
         return self._lazily("predict", X)
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """The score of the model in memory, lazily for Dask collections.
+
+        That is mean accuracy, R², or minus the mean pinball loss of all quantiles.
+
+        Parameters
+        ----------
+        X : dask array, dask data frame, or list of delayed blocks
+            Anything else is scored at once, without Dask.
+        y : of the same kind
+            True labels or targets.
+        sample_weight : of the same kind, default=None
+            Weights of the examples, >= 0.
+
+        Returns
+        -------
+        score : float, delayed
+            The score.
+        """
+        if not _is_distributed(X):
+            return super().score(X, y, sample_weight)  # type: ignore[misc]
+        self._check_features(X)
+        return self._lazy_score(X, y, sample_weight)
+
+    @abstractmethod
+    def _lazy_score(self, *data: Any) -> Any:
+        """The score of blocks of X, y and weights, delayed."""
+
     def _lazily(self, name: str, X: Any, several: bool = False) -> Any:
         local = getattr(super(), name)
         if not _is_distributed(X):
@@ -293,27 +322,8 @@ class DaskClassifier(DaskModel):
         """
         return self._lazily("decision_function", X, several=True)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Mean accuracy, lazily for Dask collections.
-
-        Parameters
-        ----------
-        X : dask array, dask data frame, or list of delayed blocks
-            Anything else is scored at once, without Dask.
-        y : of the same kind
-            True labels.
-        sample_weight : of the same kind, default=None
-            Weights of the examples, >= 0.
-
-        Returns
-        -------
-        score : float, delayed
-            The score.
-        """
-        if not _is_distributed(X):
-            return super().score(X, y, sample_weight)  # type: ignore[misc]
-        self._check_features(X)
-        sums = _summed(_hits, [_now(self)], X, y, sample_weight)
+    def _lazy_score(self, *data: Any) -> Any:
+        sums = _summed(_hits, [_now(self)], *data)
         return sums[0] / sums[1]
 
 
@@ -358,55 +368,17 @@ class DropoutLogisticRegression(DaskClassifier, LocalLogisticRegression):
 class DropoutSVR(DaskModel, LocalSVR):
     """:class:`marginout.DropoutSVR` on Dask collections; see :class:`DropoutSVC`."""
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """The coefficient of determination R², lazily for Dask collections.
-
-        Parameters
-        ----------
-        X : dask array, dask data frame, or list of delayed blocks
-            Anything else is scored at once, without Dask.
-        y : of the same kind
-            True targets.
-        sample_weight : of the same kind, default=None
-            Weights of the examples, >= 0.
-
-        Returns
-        -------
-        score : float, delayed
-            The score.
-        """
-        if not _is_distributed(X):
-            return super().score(X, y, sample_weight)
-        self._check_features(X)
-        totals = _summed(_totals, [], X, y, sample_weight)
+    def _lazy_score(self, *data: Any) -> Any:
+        totals = _summed(_totals, [], *data)
         mean = totals[1] / totals[0]
-        return delayed(_r2)(_summed(_squares, [_now(self), mean], X, y, sample_weight))
+        return delayed(_r2)(_summed(_squares, [_now(self), mean], *data))
 
 
 class DropoutQuantileRegressor(DaskModel, LocalQuantileRegressor):
     """:class:`marginout.DropoutQuantileRegressor` on Dask collections; see :class:`DropoutSVC`."""
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Minus the mean pinball loss of all quantiles, lazily for Dask collections.
-
-        Parameters
-        ----------
-        X : dask array, dask data frame, or list of delayed blocks
-            Anything else is scored at once, without Dask.
-        y : of the same kind
-            True targets.
-        sample_weight : of the same kind, default=None
-            Weights of the examples, >= 0.
-
-        Returns
-        -------
-        score : float, delayed
-            The score.
-        """
-        if not _is_distributed(X):
-            return super().score(X, y, sample_weight)
-        self._check_features(X)
-        sums = _summed(_pinball, [_now(self)], X, y, sample_weight)
+    def _lazy_score(self, *data: Any) -> Any:
+        sums = _summed(_pinball, [_now(self)], *data)
         return sums[0] / sums[1]
 
 

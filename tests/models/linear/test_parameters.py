@@ -26,6 +26,7 @@ CHANGES = [
     *((estimator, {"class_weight": None}, {"class_weight": {0: 2.0}}) for estimator in CLASSIFIERS),
     *((estimator, {"multi_class": "ovr"}, {"multi_class": "pairwise"}) for estimator in CLASSIFIERS),
     (DropoutSVC, {"margin": 1.0}, {"margin": 0.5}),
+    (DropoutSVC, {"loss": "hinge"}, {"loss": "squared_hinge"}),
     (DropoutSVR, {"epsilon": 0.1}, {"epsilon": 0.5}),
 ]
 
