@@ -169,6 +169,20 @@ def test_regression(run, files, tmp_path):
     assert run("predict", path, files / "people.csv", "--scores")[0] == 2
 
 
+@pytest.mark.parametrize(("model", "cv"), [("svm", False), ("svm", True), ("latent-svm", False)])
+def test_the_noise_that_the_data_bear(run, files, tmp_path, model, cv):
+    path, more = tmp_path / "auto.model", ["--C", "1", "--cv"] if cv else []
+    code, out, err = run(
+        "fit", files / "digits.npz", "--model", model, *more, "--noise", "Auto", "--out", path, "--json"
+    )
+    assert code == 0, err
+    final = modelfile.load(path).pipeline[-1]
+    rate = final.noise_
+    assert 0 < rate < 1
+    assert f"noise {rate}" in run("info", path)[1]
+    assert json.loads(out)["noise"] == str(rate)
+
+
 @pytest.mark.parametrize("model", ["mcf", "latent-svm", "latent-logistic"])
 def test_other_models_are_saved_and_loaded(run, files, tmp_path, model):
     path = tmp_path / "other.model"

@@ -66,6 +66,18 @@ ERRORS = {
         "the kinds are dropout, deletion",
         ["fit", *TABLE, *OUT, "--noise", "deletion:1e-1"],
     ),
+    "the noise that the data bear, mcf": (
+        ["fit", *TABLE, *OUT, "--model", "mcf", "--noise", "auto"],
+        2,
+        "as in --noise 0.3",
+        ["fit", *TABLE, *OUT, "--model", "mcf", "--noise", "0.3"],
+    ),
+    "the noise that the data bear, deleted": (
+        ["fit", *TABLE, *OUT, "--missing", "deleted", "--noise", "auto"],
+        2,
+        "as in --noise 0.3",
+        ["fit", *TABLE, *OUT, "--missing", "deleted", "--noise", "0.3"],
+    ),
     "value of noise": (
         ["fit", *TABLE, *OUT, "--noise", "2"],
         2,

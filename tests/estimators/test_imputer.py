@@ -221,7 +221,8 @@ def test_indicator_and_names():
         ({"rank": 0}, "rank=0 must be 'auto' or a whole number"),
         ({"rank": "low"}, "rank='low' must be"),
         ({"shrinkage": 1.0}, "shrinkage=1.0 must be 'auto' or a number in"),
-        ({"shrinkage": "much"}, "shrinkage='much' must be"),
+        ({"shrinkage": "much"}, "shrinkage='much' must be 'auto' or"),
+        ({"shrinkage": np.nan}, "shrinkage=nan must be 'auto' or"),
         ({"tol": 0}, "tol=0 must be"),
         ({"max_iter": 0}, "max_iter=0 must be"),
         ({"add_indicator": "yes"}, "add_indicator='yes' must be"),
@@ -244,6 +245,19 @@ def test_bad_data():
         GaussianImputer().fit(X).transform(X[:, :2])
     with pytest.raises(ValueError, match="n_draws=0"):
         GaussianImputer().fit(X).sample(X, 0)
+
+
+def test_a_fit_that_fails_leaves_the_last_one():
+    X = rows(20, 3, 0.2)
+    imputer = GaussianImputer().fit(X)
+    filled = imputer.transform(X)
+    with pytest.raises(ValueError, match="too large to square"):
+        imputer.fit(1e200 * np.hstack([X, X]))
+    np.testing.assert_array_equal(imputer.transform(X), filled)
+    new = GaussianImputer()
+    with pytest.raises(ValueError, match="too large to square"):
+        new.fit(1e200 * X)
+    assert not hasattr(new, "n_features_in_")
 
 
 def test_a_fit_that_is_cut_short_warns():

@@ -118,7 +118,8 @@ def _fit(sub: argparse.ArgumentParser) -> None:
         "--noise",
         metavar="NOISE",
         help="RATE of dropout, or KIND:VALUE with dropout, deletion, gaussian, laplace, poisson, thinning or "
-        "bitswap; with --cv also KIND, or several values with commas between (0.5; with --cv a grid)",
+        "bitswap; auto: the rate of dropout that the data bear; with --cv also KIND, or several values with "
+        "commas between (0.5; with --cv a grid)",
     )
     sub.add_argument(
         "--C",

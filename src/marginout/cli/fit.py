@@ -15,7 +15,7 @@ from marginout.cli import modelfile
 from marginout.cli.columns import Columns, check_folds, largest_share
 from marginout.cli.convert import category_groups, feature_columns
 from marginout.cli.errors import UsageError
-from marginout.cli.models import check_model, chosen, delete_groups, describe_noise, make_model
+from marginout.cli.models import check_model, chosen, delete_groups, describe_noise, make_model, noise_of
 from marginout.cli.output import Progress, check_writable, print_facts, print_json
 from marginout.cli.reading import Training, training_data
 
@@ -79,7 +79,7 @@ def run(arguments: Namespace) -> None:
 
 def _tell(arguments: Namespace, training: Training, model: Any, about: dict[str, Any]) -> None:
     """Print what was done, for people or for machines."""
-    C, noise = chosen(model).C, describe_noise(chosen(model).noise)
+    C, noise = chosen(model).C, describe_noise(noise_of(model))
     if arguments.json:
         kept = {name: value for name, value in about.items() if name != "feature_names"}
         estimator = type(model).__name__

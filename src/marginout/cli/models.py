@@ -58,6 +58,8 @@ def parse_noise(text: str | None, cv: bool, groups: Any = None) -> list[Any]:
     """
     if text is None:
         text = "dropout" if cv else "0.5"
+    if text.strip().lower() == "auto":
+        return ["auto"]
     kind, values = _kind_and_values(text)
     if kind == "poisson":
         return [noises.Poisson()]
@@ -82,13 +84,16 @@ def _kind_and_values(text: str) -> tuple[str, str]:
         return kind, values
     if not colon and kind != "poisson":
         return "dropout", kind
-    raise UsageError(f"--noise {text!r}: the kinds are {', '.join(NOISES)} (KIND:VALUE) and poisson")
+    raise UsageError(f"--noise {text!r}: the kinds are {', '.join(NOISES)} (KIND:VALUE), poisson and auto")
 
 
 def check_model(arguments: Namespace) -> None:
     """Refuse arguments that are wrong for all data."""
     name, cv = arguments.model, arguments.cv
-    parse_noise(arguments.noise, cv)
+    noises = parse_noise(arguments.noise, cv)
+    if noises == ["auto"] and (name == "mcf" or arguments.missing == "deleted"):
+        other = "--model mcf" if name == "mcf" else "--missing deleted, which deletes whole columns"
+        raise UsageError(f"--noise auto cannot be used with {other}: name a rate, as in --noise 0.3")
     if cv and ("classification", True) not in FACTORIES[name]:
         raise UsageError(f"--cv cannot be used with --model {name}: leave it out, or choose svm or logistic")
     if name == "mcf" and arguments.expectation != "bound":
@@ -158,6 +163,12 @@ def chosen(model: Any) -> Any:
     return model.best_estimator_ if is_search(model) else model
 
 
+def noise_of(model: Any) -> Any:
+    """The noise that a model was trained with: of "auto", the rate that the data bear."""
+    own = chosen(model)
+    return getattr(own, "noise_", own.noise)
+
+
 def describe_noise(noise: Any) -> str:
     """A noise in one line; of groups, their number."""
     given = parameters(noise)
@@ -174,7 +185,7 @@ def parameters(noise: Any) -> dict[str, Any]:
 def describe_model(model: Any) -> str:
     """The class of a model, and the parameters that matter most, as chosen by a search or as given."""
     given = model.get_params(deep=False)
-    C, noise = chosen(model).C, chosen(model).noise
+    C, noise = chosen(model).C, noise_of(model)
     parts = [type(model).__name__, f"C = {C:.3g}", f"noise {describe_noise(noise)}"]
     if given.get("loss", "hinge") != "hinge":
         parts.append(f"loss {given['loss']}")

@@ -17,7 +17,7 @@ from marginout.cli import modelfile
 from marginout.cli.convert import category_groups
 from marginout.cli.errors import DataError, UsageError
 from marginout.cli.info import facts as model_facts
-from marginout.cli.models import chosen, describe_noise
+from marginout.cli.models import chosen, describe_noise, noise_of
 from marginout.cli.output import Progress, check_report, print_json, print_table, write_text
 from marginout.cli.reading import model_data
 from marginout.cli.reports import closing, curve_line, deaths, score_format, searched
@@ -109,9 +109,9 @@ def _refits(
     if model.classes is not None and len(np.unique(y_train)) < 2:
         progress.note("the training rows have one class only: no other rates were tried")
         return None
-    base = chosen(model.estimator)
+    base, own = chosen(model.estimator), noise_of(model.estimator)
     names, scores = ["the model as it is"], [_curve(model.estimator, Z, y, TESTED, groups, arguments).mean]
-    noises = {f"its own noise, {describe_noise(base.noise)}": base.noise}
+    noises = {f"its own noise, {describe_noise(own)}": own}
     noises |= {f"trained for {rate:.0%}": Deletion(rate) for rate in TRAINED}
     warnings.filterwarnings("ignore", category=CollapsedModelWarning)  # at a high rate this is expected
     for name, noise in noises.items():

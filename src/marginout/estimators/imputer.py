@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from marginout._core.fit import untouched_on_failure
 from marginout._core.gaussian import estimate
 from marginout._core.validation import check_count, check_flag, check_real, tidy, warn_user
 from marginout.estimators._docstrings import documented
@@ -126,8 +127,9 @@ class GaussianImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
         rank, shrinkage = self._checked_rank(), self._checked_shrinkage()
         tol, max_iter = check_real("tol", self.tol, above=0), check_count("max_iter", self.max_iter, 1)
         check_flag("add_indicator", self.add_indicator)
-        X = self._validated(X, reset=True)
-        found = estimate(X, rank, shrinkage, tol, max_iter)
+        with untouched_on_failure(self):
+            X = self._validated(X, reset=True)
+            found = estimate(X, rank, shrinkage, tol, max_iter)
         self._law, self.mean_, self.shrinkage_ = found.law, found.law.mean, found.shrinkage
         self.rank_, self.log_likelihood_ = found.law.rank, np.array(found.history)
         self.n_iter_ = max(1, len(found.history) - 1)
@@ -242,10 +244,10 @@ class GaussianImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
     def _checked_shrinkage(self) -> float | None:
         if isinstance(self.shrinkage, str) and self.shrinkage == "auto":
             return None
-        value = check_real("shrinkage", self.shrinkage, least=0)
-        if value >= 1:
+        number = isinstance(self.shrinkage, Real) and not isinstance(self.shrinkage, bool)
+        if not number or not 0 <= float(self.shrinkage) < 1:
             raise ValueError(f"shrinkage={self.shrinkage!r} must be 'auto' or a number in [0, 1).")
-        return value
+        return float(self.shrinkage)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
