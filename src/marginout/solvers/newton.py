@@ -194,7 +194,10 @@ def _descend_together(objective: Objective, W: Array, b: Array, progress: Progre
             promised > 0, (before - point.value) / np.where(promised > 0, promised, 1.0), EARLY
         )
         left = 0.5 * np.maximum(SAFETY, brought) * gain
-        more = progress.record(iteration, settled(point), left + excess)
+        shown = point
+        if smooth.rounding > objective.rounding:
+            shown = objective.point(point.W, point.b)  # F itself
+        more = progress.record(iteration, settled(shown), left + excess)
         promised, before = 0.5 * gain, point.value
         if progress.stopped():
             break  # the point that was shown is the result
@@ -215,7 +218,8 @@ def _descend_together(objective: Objective, W: Array, b: Array, progress: Progre
             smooth = objective.rounded(max(SHARPEN * smooth.rounding, objective.rounding))
             point = smooth.point(point.W, point.b)
             promised = np.zeros(objective.P)
-    progress.keep(*_certify(objective, smooth, point, 0 if progress.stopped() else POLISH))
+    limited = progress.stopped() or iteration == progress.max_iter
+    progress.keep(*_certify(objective, smooth, point, 0 if limited else POLISH))
 
 
 def _first_rounding(objective: Objective, W: Array, b: Array, tol: float) -> float:
