@@ -210,7 +210,7 @@ class GaussianImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
         Returns
         -------
         names : array of str
-            With `add_indicator`, "missingindicator_" and the name for the columns that are added.
+            With `add_indicator`, ``missingindicator_`` and the name for the columns that are added.
         """
         check_is_fitted(self)
         names = super().get_feature_names_out(input_features)

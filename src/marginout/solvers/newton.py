@@ -182,7 +182,8 @@ def _descend_together(objective: Objective, W: Array, b: Array, progress: Progre
     """Minimise some problems at once; each has a matrix of its own.
 
     A kink is smoothed by a variance that is lowered as soon as the steps promise less than it costs. So
-    weights that belong at 0, one of them or all, get there: √v is a cone, whose tip no gradient shows.
+    weights that belong at 0, one of them or all, get there: √v is a cone, whose tip no gradient shows. What
+    is recorded on the way is the smoothed F, an upper bound of F that falls with every step.
     """
     smooth = objective.rounded(_first_rounding(objective, W, b, progress.tol))
     point = smooth.point(W, b)
@@ -194,10 +195,7 @@ def _descend_together(objective: Objective, W: Array, b: Array, progress: Progre
             promised > 0, (before - point.value) / np.where(promised > 0, promised, 1.0), EARLY
         )
         left = 0.5 * np.maximum(SAFETY, brought) * gain
-        shown = point
-        if smooth.rounding > objective.rounding:
-            shown = objective.point(point.W, point.b)  # F itself
-        more = progress.record(iteration, settled(shown), left + excess)
+        more = progress.record(iteration, settled(point), left + excess)
         promised, before = 0.5 * gain, point.value
         if progress.stopped():
             break  # the point that was shown is the result
