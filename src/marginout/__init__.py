@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from marginout.estimators.logistic import DropoutLogisticRegression
     from marginout.estimators.mcf import MCFClassifier, MCFRegressor
+    from marginout.estimators.naive_bayes import NaiveBayesScaler
     from marginout.estimators.quantile import DropoutQuantileRegressor, DropoutQuantileRegressorCV
     from marginout.estimators.svm import DropoutSVC, DropoutSVR
     from marginout.plotting import (
@@ -61,6 +62,7 @@ __all__ = [
     "MCFClassifier",
     "MCFRegressor",
     "MissingColumnsWarning",
+    "NaiveBayesScaler",
     "Path",
     "PathDisplay",
     "ValidationMapDisplay",
@@ -86,6 +88,7 @@ _HOMES = {
     "estimators.latent": ["LatentDropoutLogisticRegression", "LatentDropoutSVC", "LatentDropoutSVR"],
     "estimators.logistic": ["DropoutLogisticRegression"],
     "estimators.mcf": ["MCFClassifier", "MCFRegressor"],
+    "estimators.naive_bayes": ["NaiveBayesScaler"],
     "estimators.quantile": ["DropoutQuantileRegressor", "DropoutQuantileRegressorCV"],
     "estimators.svm": ["DropoutSVC", "DropoutSVR"],
     "plotting": [

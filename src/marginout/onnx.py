@@ -1,7 +1,8 @@
 r"""Convert fitted models to ONNX graphs, through skl2onnx (``pip install 'marginout[onnx]'``).
 
 After :func:`register`, ``skl2onnx.to_onnx`` converts every classifier and regressor of this library
-whose scores are a formula of its own weights, alone or in a pipeline. The graph is
+whose scores are a formula of its own weights, and :class:`~marginout.NaiveBayesScaler`, alone or in a
+pipeline. The graph of a model is
 
 .. math:: s = G\,W^\top + b, \qquad G = X \;\text{ or }\; \sigma(X \alpha^\top + a),
 
@@ -114,6 +115,8 @@ def register() -> None:
             calculate_linear_regressor_output_shapes,
             _regressor_converter(hidden=model in HIDDEN),
         )
+    scaler = marginout.NaiveBayesScaler
+    update_registered_converter(scaler, "MarginoutNaiveBayesScaler", _scaler_shapes, _scaler_converter)
 
 
 class Graph:
@@ -137,6 +140,13 @@ class Graph:
         return self("Sub", u, self("Log", self("Add", self("Exp", u), self("Exp", v))))
 
 
+def _numbers(graph: Graph, X: Any) -> tuple[Any, type]:
+    """X in float64 or float32, and which of them."""
+    if not isinstance(X.type, (DoubleTensorType, FloatTensorType)):
+        return graph("Cast", X, to=onnx_proto.TensorProto.FLOAT), np.float32
+    return X, np.float64 if isinstance(X.type, DoubleTensorType) else np.float32
+
+
 def _scores(graph: Graph, operator: Any, hidden: bool) -> Any:
     """Scores, one column per output of the model."""
     model, X = operator.raw_operator, operator.inputs[0]
@@ -145,13 +155,24 @@ def _scores(graph: Graph, operator: Any, hidden: bool) -> Any:
             f"missing={model.missing!r} cannot be converted: ONNX would not delete missing entries. Fit with "
             "missing='error', and fill missing entries before."
         )
-    dtype = np.float64 if isinstance(X.type, DoubleTensorType) else np.float32
-    if not isinstance(X.type, (DoubleTensorType, FloatTensorType)):
-        X = graph("Cast", X, to=onnx_proto.TensorProto.FLOAT)
+    X, dtype = _numbers(graph, X)
     if hidden:
         inputs = graph.affine(X, model.hidden_coef_, model.hidden_intercept_, dtype)
         X = graph(ACTIVATIONS[model.activation], inputs)
     return graph.affine(X, np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_), dtype)
+
+
+def _scaler_shapes(operator: Any) -> None:
+    X = operator.inputs[0]
+    kind = DoubleTensorType if isinstance(X.type, DoubleTensorType) else FloatTensorType
+    operator.outputs[0].type = kind([X.get_first_dimension(), len(operator.raw_operator.scale_)])
+
+
+def _scaler_converter(scope: Any, operator: Any, container: Any) -> None:
+    graph = Graph(container)
+    X, dtype = _numbers(graph, operator.inputs[0])
+    scale = operator.raw_operator.scale_.astype(dtype)[None, :]
+    graph("Mul", X, scale, output_names=operator.outputs[:1]).add_to(scope, container)
 
 
 def _regressor_converter(hidden: bool) -> Any:
