@@ -118,9 +118,12 @@ def test_an_impact_with_nan_and_with_means(cancer):
 def test_what_is_refused(cancer):
     X, y = cancer
     model = LogisticRegression().fit(X, y)
-    for fill in ("median", np.inf, True, None):
-        with pytest.raises(ValueError, match="must be a number, NaN or 'mean'"):
-            deletion_curve(model, X, y, fill=fill)
+    for fill in ("median", np.inf, True, None, np.zeros(30), [0.0], 10**400, 1e300):
+        for options in ({}, {"kind": "worst"}, {"rescale": True}):
+            with pytest.raises(ValueError, match=r"(?s)^fill=.* must be a number, NaN or 'mean'"):
+                deletion_curve(model, X, y, fill=fill, **options)
+        with pytest.raises(ValueError, match=r"(?s)^fill=.* must be a number, NaN or 'mean'"):
+            group_impact(model, X, y, np.arange(30), fill=fill)
     with pytest.raises(ValueError, match="rescale=True sets deleted features to 0"):
         deletion_curve(model, X, y, fill="mean", rescale=True)
     with pytest.raises(ValueError, match="kind='worst' sets deleted features to 0"):

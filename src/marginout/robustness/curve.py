@@ -14,7 +14,7 @@ from marginout._core.interfaces import Array
 from marginout._core.validation import check_count, check_flag, check_option, make_generator
 from marginout.noise.grouping import resolve_groups
 from marginout.robustness.containers import are_texts, data_frame, names_of
-from marginout.robustness.deletions import RandomDeletion, WordDeletion, WorstDeletion
+from marginout.robustness.deletions import RandomDeletion, WordDeletion, WorstDeletion, check_fill
 from marginout.robustness.scoring import check_scorer, enter, estimator_name, score_name
 
 KINDS = "random", "worst", "groups"
@@ -159,6 +159,7 @@ def deletion_curve(
     n_repeats = check_count("n_repeats", n_repeats, 1)
     kind = check_option("kind", kind, KINDS)
     rescale = check_flag("rescale", rescale)
+    fill = check_fill(fill)
     scorer = check_scorer(estimator, scoring)
     seed = int(make_generator(random_state).integers(2**63))
     check_consistent_length(X, y)

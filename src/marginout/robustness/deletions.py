@@ -23,20 +23,29 @@ from marginout.robustness.containers import like, numbers_in
 WORST_BLOCK = 4_000_000
 #: Share of the examples for which coef_ and intercept_ must give the model's prediction.
 AGREEMENT = 0.999
+#: Beyond this number a fill would become infinite in single precision.
+LARGEST_FILL = float(np.finfo(np.float32).max)
 
 
-def fill_of(fill: Any, values: Any) -> Any:
+def check_fill(fill: Any) -> Any:
+    """The parameter `fill`: a finite number, NaN, or "mean"."""
+    if isinstance(fill, str) and fill == "mean":
+        return fill
+    number: Any = None if isinstance(fill, bool) or not isinstance(fill, Real) else fill
+    if number is not None and not abs(number) > LARGEST_FILL:
+        return float(number)
+    raise ValueError(f"fill={fill!r} must be a number, NaN or 'mean'.")
+
+
+def fill_of(fill: float | str, values: Any) -> Any:
     """What takes the place of deleted values: a number, NaN, or the mean of every feature, (d,)."""
-    mean = isinstance(fill, str) and fill == "mean"
-    if not mean and (not isinstance(fill, Real) or isinstance(fill, bool) or np.isinf(float(fill))):
-        raise ValueError(f"fill={fill!r} must be a number, NaN or 'mean'.")
     if sp.issparse(values):
-        if mean or fill != 0:
+        if fill != 0:
             raise ValueError(f"fill={fill!r} would fill the zeros of sparse data: give dense X, or fill=0.")
         return values.dtype.type(0)
     kind = values.dtype if fill == 0 else np.result_type(values.dtype, np.float32)
-    if not mean:
-        return kind.type(float(fill))
+    if fill != "mean":
+        return kind.type(fill)
     known = ~np.isnan(values.astype(np.float64, copy=False))
     count = np.maximum(known.sum(axis=0), 1)
     return (np.where(known, values, 0).sum(axis=0, dtype=np.float64) / count).astype(kind)

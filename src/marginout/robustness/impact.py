@@ -16,7 +16,7 @@ from marginout._core.interfaces import Array
 from marginout._core.validation import check_count
 from marginout.noise.grouping import resolve_groups
 from marginout.robustness.containers import are_texts, data_frame, like, names_of, numbers_in
-from marginout.robustness.deletions import fill_of
+from marginout.robustness.deletions import check_fill, fill_of
 from marginout.robustness.scoring import check_scorer, enter, estimator_name, score_name
 
 
@@ -149,6 +149,7 @@ def group_impact(
     ((10,), (45, 2))
     """
     max_pairs = check_count("max_pairs", max_pairs, 0)
+    fill = check_fill(fill)
     scorer = check_scorer(estimator, scoring)
     check_consistent_length(X, y)
     model, Z = enter(estimator, X, step)
