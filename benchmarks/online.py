@@ -26,7 +26,7 @@ from sklearn.preprocessing import normalize
 from benchmarks.problems import DOMAINS, DataMissingError, amazon, mnist, newsgroups
 from benchmarks.report import RESULTS, environment, load, record, write_lines
 from marginout import DropoutSVC
-from marginout._core.design import make_design
+from marginout._core.design.storage import make_design
 from marginout._core.objective import Objective
 from marginout._core.shard import Shard
 

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR
 from marginout._blocks.executors import Serial
-from marginout._core.design import make_design
+from marginout._core.design.storage import make_design
 from marginout._core.objective import Objective
 from marginout._core.penalties import Ridge
 from marginout._core.shard import ROUNDING, Shard

@@ -28,7 +28,7 @@ from marginout import (
     LatentDropoutSVC,
     MCFClassifier,
 )
-from marginout._core.design import make_design
+from marginout._core.design.storage import make_design
 from marginout._models.latent.activations import ACTIVATIONS
 from marginout._models.latent.objective import LatentObjective
 from marginout._models.latent.solvers import SOLVERS

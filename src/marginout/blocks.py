@@ -24,7 +24,7 @@ from joblib import Parallel
 from marginout._blocks.executors import OnDisk, Recipe, Stored, Threads
 from marginout._blocks.fit import block_shard, check_fit, minimize_blocks, prepare_block
 from marginout._blocks.readers import read_npz, read_parquet, read_svmlight
-from marginout._core.design import design_of
+from marginout._core.design.storage import design_of
 from marginout._core.fit import Block, Plan, make_plan, merge, set_features, untouched_on_failure
 from marginout._core.joint import shard_of
 from marginout._core.shard import Shard

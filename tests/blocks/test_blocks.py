@@ -28,7 +28,7 @@ from marginout import (
     blocks,
 )
 from marginout._blocks import checkpoint
-from marginout._core.design import Grouping
+from marginout._core.design.groups import Grouping
 from marginout.noise import Deletion, Gaussian, GroupDropout
 
 TIGHT = {"tol": 1e-11, "max_iter": 3000}

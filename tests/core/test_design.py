@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
-from marginout._core.design import CsrDesign, DenseDesign, linear_scores, make_design
 from marginout._core.design import storage as _storage
+from marginout._core.design.storage import CsrDesign, DenseDesign, linear_scores, make_design
 from marginout._kernels import _passes
 from marginout.noise import Dropout, Gaussian, Poisson, Thinning
 from tests.problems import make_noises

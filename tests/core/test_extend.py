@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 from marginout import DropoutSVC
 from marginout._core import interfaces
-from marginout._core.design import make_design
+from marginout._core.design.storage import make_design
 from marginout._core.objective import Objective, dots
 from marginout._core.penalties import Ridge
 from marginout._core.shard import Shard

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from marginout._core.design import make_design
+from marginout._core.design.storage import make_design
 from marginout._core.objective import Objective
 from marginout.losses import EpsilonInsensitive, Hinge, Logistic, LogisticGaussian, SquaredHinge
 from marginout.noise import Deletion, Dropout

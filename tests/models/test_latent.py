@@ -12,7 +12,7 @@ from scipy.integrate import quad
 from scipy.special import expit
 from scipy.stats import binom
 
-from marginout._core.design import make_design
+from marginout._core.design.storage import make_design
 from marginout._models.latent.activations import ACTIVATIONS
 from marginout._models.latent.objective import LatentObjective, Net
 from marginout._models.latent.solvers import SOLVERS

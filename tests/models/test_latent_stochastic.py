@@ -25,7 +25,7 @@ from marginout import (
     LatentDropoutSVC,
     LatentDropoutSVR,
 )
-from marginout._core.design import design_of
+from marginout._core.design.storage import design_of
 from marginout._models.latent import model as latent_model
 from marginout._models.latent.activations import ACTIVATIONS
 from marginout._models.latent.batches import PARTS, make_batches

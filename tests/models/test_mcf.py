@@ -20,7 +20,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from marginout import DropoutSVC, MCFClassifier, MCFRegressor
-from marginout._core.design import make_design
+from marginout._core.design.storage import make_design
 from marginout._models.mcf import least_squares
 from marginout._models.mcf.cumulants import (
     Coding,

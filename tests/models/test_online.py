@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import HashingVectorizer
 
 from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR
-from marginout._core.design import make_design
+from marginout._core.design.storage import make_design
 from marginout._models.online.stream import Stream
 from marginout.losses import Quadratic
 from marginout.noise import (

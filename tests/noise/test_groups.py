@@ -27,7 +27,8 @@ from marginout import (
     MCFRegressor,
     path,
 )
-from marginout._core.design import GroupCsrDesign, GroupDenseDesign, GroupSums, make_design
+from marginout._core.design.groups import GroupCsrDesign, GroupDenseDesign, GroupSums
+from marginout._core.design.storage import make_design
 from marginout._models.latent.activations import ACTIVATIONS
 from marginout._models.latent.objective import LatentObjective, Net
 from marginout._models.mcf import least_squares

@@ -37,7 +37,7 @@ from marginout import (
     GridEdgeWarning,
     path,
 )
-from marginout._core.design import make_design
+from marginout._core.design.storage import make_design
 from marginout._kernels import _single_precision
 from marginout._search import chains
 from marginout.noise import Deletion, Dropout, Gaussian, Poisson

@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from marginout import DropoutSVCCV, MCFRegressor
-from marginout._core.design import DenseDesign
+from marginout._core.design.storage import DenseDesign
 from marginout.noise import Laplace
 from marginout.solvers import dual
 

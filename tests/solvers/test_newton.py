@@ -10,7 +10,8 @@ from numpy.testing import assert_allclose
 import marginout
 from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR, blocks
 from marginout._core import interfaces
-from marginout._core.design import hessians, make_design
+from marginout._core.design import hessians
+from marginout._core.design.storage import make_design
 from marginout.losses import Hinge
 from marginout.noise import Dropout, GroupDeletion, GroupDropout
 from marginout.solvers import irls, ncg, newton

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from marginout import DropoutSVC
-from marginout._core.design import make_design
+from marginout._core.design.storage import make_design
 from marginout._kernels import _single_precision
 from marginout._search.chains import walk
 from marginout._search.problem import pose

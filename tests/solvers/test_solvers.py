@@ -22,7 +22,7 @@ from sklearn.svm import SVC, SVR, LinearSVC
 from threadpoolctl import threadpool_limits
 
 from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR, blocks
-from marginout._core.design import make_design
+from marginout._core.design.storage import make_design
 from marginout.losses import EpsilonInsensitive, Hinge, SquaredHinge, logistic
 from marginout.noise import Deletion, Dropout, Gaussian, Laplace, Poisson, Thinning
 from marginout.solvers import SOLVERS, dual, irls, lbfgs, ncg, newton

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
-from marginout._core.design import make_design
+from marginout._core.design.storage import make_design
 from marginout.noise import Dropout, Gaussian, GroupDropout
 from marginout.solvers._systems import (
     FORMS,

@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from marginout._core.design import Grouping
+from marginout._core.design.groups import Grouping
 from marginout._core.design.storage import Design
 from marginout._core.interfaces import Array, Executor, Handles, Minimizer, Monitor, Result, Solution, Traits
 from marginout._core.joint import shard_of

@@ -16,8 +16,8 @@ from sklearn.metrics import r2_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from marginout._core.design import conditional_design, linear_scores, make_design
-from marginout._core.design.storage import Design
+from marginout._core.design.conditional import conditional_design
+from marginout._core.design.storage import Design, linear_scores, make_design
 from marginout._core.fit import (
     Block,
     CallbackSupportMixin,

@@ -26,7 +26,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
-from marginout._core.design import Design, make_design
+from marginout._core.design.storage import Design, make_design
 from marginout._core.interfaces import Array, Solver
 from marginout._core.joint import shard_of
 from marginout._core.objective import Objective

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from marginout._core.design import ConditionalDesign, Design, make_design
+from marginout._core.design.conditional import ConditionalDesign
+from marginout._core.design.storage import Design, make_design
 from marginout._core.fit import TOL_UNIT
 from marginout._core.gaussian import Law, estimate
 from marginout._core.interfaces import Array, Penalty

@@ -17,7 +17,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length
 
-from marginout._core.design import linear_scores
+from marginout._core.design.storage import linear_scores
 from marginout._core.fit import FITTED, FitTask, untouched_on_failure, with_callbacks
 from marginout._core.interfaces import Array
 from marginout._core.missing import LINEAR_OPTIONS

@@ -19,10 +19,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from marginout._core.design import one_blas_thread
 from marginout._core.interfaces import Array, Monitor, Objective, Point, Result
 from marginout._core.objective import dots, settled
 from marginout._core.shard import ROUNDING as UNSMOOTHED
+from marginout._core.threads import one_blas_thread
 from marginout.solvers import dual
 from marginout.solvers._linesearch import (
     CERTIFIED,

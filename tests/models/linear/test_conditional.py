@@ -23,7 +23,7 @@ from marginout import (
     GaussianImputer,
     MCFClassifier,
 )
-from marginout._core.design import conditional_design
+from marginout._core.design.conditional import conditional_design
 from marginout._core.gaussian import estimate
 from marginout.noise import Deletion, Dropout, Gaussian, GroupDropout, Poisson
 

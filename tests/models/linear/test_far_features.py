@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR, blocks
-from marginout._core.design import make_design
+from marginout._core.design.storage import make_design
 from marginout.losses import Hinge
 from marginout.noise import Dropout, Gaussian, GroupDeletion, GroupDropout, Laplace
 from marginout.solvers import single_precision

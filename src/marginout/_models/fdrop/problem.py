@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from marginout._core.design import csr_arrays
+from marginout._core.design.storage import csr_arrays
 from marginout._core.interfaces import Array
 
 #: Smallest entry of X whose square is far enough from zero to be divided by.

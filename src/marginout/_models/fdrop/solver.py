@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from marginout._core.design import worker_threads
 from marginout._core.interfaces import Array, Monitor, Result
+from marginout._core.threads import worker_threads
 from marginout._kernels import _fdrop
 from marginout._models.fdrop.problem import DeletionProblem
 from marginout.solvers._coordinate import SEED, balance, flattest

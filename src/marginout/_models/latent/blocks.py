@@ -11,7 +11,8 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from marginout._core.design import Design, GroupSums
+from marginout._core.design.groups import GroupSums
+from marginout._core.design.storage import Design
 from marginout._kernels import _latent
 
 Array = NDArray[np.float64]

@@ -15,7 +15,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from marginout._core.design import Design, linear_scores, make_design
+from marginout._core.design.storage import Design, linear_scores, make_design
 from marginout._core.fit import Block, FitTask, Plan
 from marginout._core.validation import (
     check_count,

@@ -30,8 +30,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from marginout._core.design import Design, one_blas_thread, worker_threads
+from marginout._core.design.storage import Design
 from marginout._core.shard import ROUNDING
+from marginout._core.threads import one_blas_thread, worker_threads
 from marginout._models.latent.activations import Activation, Unit
 from marginout._models.latent.blocks import Block, LayerInputs
 from marginout.losses import Loss

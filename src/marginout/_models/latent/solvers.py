@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marginout._core.design import one_blas_thread
+from marginout._core.threads import one_blas_thread
 from marginout._models.latent.objective import LatentObjective, Net
 from marginout.solvers._quasi_newton import ARMIJO, Memory, wolfe_step
 from marginout.solvers._smoothing import roundings

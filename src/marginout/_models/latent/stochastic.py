@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from marginout._core.design import worker_threads
+from marginout._core.threads import worker_threads
 from marginout._kernels import _stochastic
 from marginout._models.latent.batches import Floats, Rows, deletion, make_batches
 from marginout._models.latent.objective import LatentObjective, Net

@@ -15,8 +15,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marginout._core.design import BLOCK_ENTRIES, Design, GroupSums, linear_scores, worker_threads
+from marginout._core.design.groups import GroupSums
+from marginout._core.design.storage import BLOCK_ENTRIES, Design, linear_scores
 from marginout._core.interfaces import Array
+from marginout._core.threads import worker_threads
 from marginout._kernels import _mgf
 from marginout.noise import Deletion, Noise
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit, logsumexp
 
-from marginout._core.design import Design
+from marginout._core.design.storage import Design
 from marginout._core.interfaces import Array
 from marginout._models.mcf.cumulants import Coding, make_cumulants
 from marginout.noise import Noise
