@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from marginout._core.validation import tidy
 
@@ -48,6 +49,28 @@ def numbers_in(X: Any) -> Any:
                 "step of the pipeline that receives numbers, as in step='classifier'."
             ) from None
     return values
+
+
+def rows_of(X: Any, rows: Any) -> Any:
+    """Rows of a dense container, by their numbers."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    return X[rows] if is_frame(X) else numbers_in(X)[rows]
+
+
+def holes_in(X: Any) -> NDArray[np.bool_]:
+    """Mask of the values that are missing: NaN, and in a pandas frame whatever pandas calls missing."""
+    if hasattr(X, "iloc") and X.ndim == 2:  # it may hold categories and texts
+        return np.asarray(X.isna())
+    return np.asarray(np.isnan(numbers_in(X).astype(np.float64, copy=False)))
+
+
+def with_holes(X: Any, holes: NDArray[np.bool_]) -> Any:
+    """A copy of X in which values are missing."""
+    if hasattr(X, "iloc"):
+        return X.mask(holes)
+    values = numbers_in(X)
+    return like(X, np.where(holes, np.nan, values.astype(np.result_type(values.dtype, np.float32))))
 
 
 def data_frame(columns: dict[str, Any]) -> Any:

@@ -155,7 +155,7 @@ def deletion_curve(
     >>> bool(curve.mean[0] > curve.mean[1])
     True
     """
-    rates = _check_rates(rates)
+    rates = check_rates("rates", rates)
     n_repeats = check_count("n_repeats", n_repeats, 1)
     kind = check_option("kind", kind, KINDS)
     rescale = check_flag("rescale", rescale)
@@ -199,12 +199,13 @@ def deletion_curve(
     )
 
 
-def _check_rates(rates: Any) -> Array:
+def check_rates(name: str, rates: Any) -> Array:
+    """Numbers in [0, 1], at least one."""
     try:
         given = np.asarray(rates)
         array = np.atleast_1d(np.array(given if given.dtype.kind in "fiu" else np.nan, dtype=np.float64))
     except (TypeError, ValueError):
         array = np.array([np.nan])
     if array.ndim != 1 or not array.size or not np.all((array >= 0) & (array <= 1)):
-        raise ValueError(f"rates={rates!r} must be numbers in [0, 1], at least one of them.")
+        raise ValueError(f"{name}={rates!r} must be numbers in [0, 1], at least one of them.")
     return array

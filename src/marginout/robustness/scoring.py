@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from marginout.robustness.containers import are_texts, is_frame, numbers_in
 
 
-def check_scorer(estimator: Any, scoring: Any) -> Any:
-    """The scorer of a fitted estimator: a function of (estimator, X, y)."""
-    check_is_fitted(estimator)
+def check_scorer(estimator: Any, scoring: Any, *, fitted: bool = True) -> Any:
+    """The scorer of an estimator, which must be fitted or not: a function of (estimator, X, y)."""
+    if fitted:
+        check_is_fitted(estimator)
     if scoring is not None and not isinstance(scoring, str) and not callable(scoring):
         raise ValueError(f"scoring={scoring!r} must be one scorer: its name, a callable or None.")
     return check_scoring(estimator, scoring)
