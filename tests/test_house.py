@@ -41,7 +41,6 @@ SAYS_PENALTY = {
     "_core/fit.py",
     # `_penalty`: the one that a model's parameters describe, and where it is passed on.
     "_models/linear.py",
-    "estimators/mcf.py",
     "_search/problem.py",
     "_search/chains.py",
     # `hidden_penalty`, a parameter: the hidden layer has an objective of its own.

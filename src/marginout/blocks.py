@@ -26,7 +26,6 @@ from marginout._blocks.fit import block_shard, check_fit, minimize_blocks, prepa
 from marginout._blocks.readers import read_npz, read_parquet, read_svmlight
 from marginout._core.design.storage import design_of
 from marginout._core.fit import Block, Plan, make_plan, merge, set_features, untouched_on_failure
-from marginout._core.joint import shard_of
 from marginout._core.shard import Shard
 from marginout._core.validation import check_option
 
@@ -140,4 +139,4 @@ def _shard(plan: Plan, shape: tuple[int, int], *arrays: Any) -> Shard:
     *parts, Y, weights = arrays
     X = parts[0] if len(parts) == 1 else sp.csr_array(tuple(parts), shape=shape)
     assert plan.loss is not None
-    return shard_of(design_of(X, plan.noise), plan.loss, Y, weights)
+    return Shard.of(design_of(X, plan.noise), plan.loss, Y, weights)

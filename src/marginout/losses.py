@@ -19,7 +19,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,8 +124,6 @@ class Loss(ABC):
     grain = 0.1
     #: Outputs of one problem: more than one couples them.
     outputs = 1
-    #: Whether m and v are those of the differences f_k − f_y. Examples are then sorted by class.
-    differences = False
     #: Examples times problems that are worked on at a time, so that temporaries stay in cache.
     chunk = 16_384
     #: The formula in compiled code, if there is one.
@@ -138,6 +136,10 @@ class Loss(ABC):
     def select(self, columns: Columns) -> Self:
         """The loss of some of the outputs, for losses that differ from one output to the next."""
         return self
+
+    def arrange(self, design: Any, Y: Array, weights: Array) -> tuple[Any, Array, Array]:
+        """Design, targets and weights of the examples as this loss takes them."""
+        return design, Y, weights
 
     @abstractmethod
     def majorizer(self, m: Array, v: Array, y: Array) -> Array:

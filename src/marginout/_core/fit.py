@@ -25,7 +25,6 @@ from sklearn.exceptions import ConvergenceWarning
 from marginout._core.design.groups import Grouping
 from marginout._core.design.storage import Design
 from marginout._core.interfaces import Array, Executor, Handles, Minimizer, Monitor, Result, Solution, Traits
-from marginout._core.joint import shard_of
 from marginout._core.objective import Objective
 from marginout._core.shard import Shard
 from marginout._core.targets import Seen, Targets
@@ -183,7 +182,7 @@ def set_features(model: Any, total: Summary) -> None:
 def make_shard(block: Block, plan: Plan) -> Shard:
     """A block's part of F."""
     assert plan.loss is not None
-    return shard_of(block.under(plan.noise).design, plan.loss, *plan.encode(block.y, block.weights))
+    return Shard.of(block.under(plan.noise).design, plan.loss, *plan.encode(block.y, block.weights))
 
 
 def sum_of_shards(model: Any, executor: Executor, shards: Handles, total: Summary, plan: Plan) -> Objective:

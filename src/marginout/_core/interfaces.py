@@ -171,7 +171,6 @@ class Loss(Protocol):
     scale: float  # the length by which scores are measured
     grain: float  # the shortest step in a score for which curvature is judged
     outputs: int  # R, the outputs of one problem
-    differences: bool  # whether m and v are those of f_k − f_y; examples are then sorted by class
     chunk: int  # examples times outputs that are worked on at a time
     kernel: Kernel | None  # the formula in compiled code, if there is one
 
@@ -190,6 +189,9 @@ class Loss(Protocol):
 
     def majorizer(self, m: Array, v: Array, y: Array) -> Array:
         """γ with φ(w') ≤ φ(w) + ∇φ·(w' − w) + ½Σγ[(m' − m)² + Σ_d V_d (w'_d − w_d)²], (n, K)."""
+
+    def arrange(self, design: Any, Y: Array, weights: Array) -> tuple[Any, Array, Array]:
+        """Design, targets and weights of the examples as φ takes them, such as sorted by class."""
 
     def select(self, columns: Columns) -> Self:
         """The same for some of the outputs, which may differ."""

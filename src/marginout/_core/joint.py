@@ -19,24 +19,11 @@ import numpy as np
 from marginout._core.design.differences import Differences
 from marginout._core.design.storage import Design
 from marginout._core.interfaces import Array
-from marginout._core.shard import Shard
 from marginout.losses import Jet, Loss, Plane
 
 
-def shard_of(design: Design, loss: Loss, Y: Array, weights: Array) -> Shard:
-    """Σ C·s·φ over a design's examples, which a loss of differences has sorted by class."""
-    if not loss.differences:
-        return Shard(design, loss, Y, weights)
-    labels = Y[:, : loss.outputs].argmax(axis=1)
-    order = np.argsort(labels, kind="stable")
-    differences = Differences(design, labels[order], order, loss.outputs)
-    return Shard(differences, loss, Y[order], weights[order])
-
-
 def join(name: str, loss: Loss, outputs: int) -> Loss:
-    """The loss of one-vs-rest problems or, by its name, the joint loss of all classes."""
-    if name == "ovr":
-        return loss
+    """The joint loss of all classes, by its name, given that of one-vs-rest problems."""
     return Multinomial(outputs) if name == "multinomial" else Pairwise(loss, outputs)
 
 
@@ -52,12 +39,15 @@ def classes_in(Y: Array, R: int) -> Iterator[tuple[int, slice]]:
 
 
 class Joint(Loss):
-    """A loss of score differences; its outputs are the classes."""
-
-    differences = True
+    """A loss of score differences; its outputs are the classes. Examples are sorted by class."""
 
     def __init__(self, outputs: int) -> None:
         self.outputs = outputs
+
+    def arrange(self, design: Design, Y: Array, weights: Array) -> tuple[Differences, Array, Array]:
+        labels = Y[:, : self.outputs].argmax(axis=1)
+        order = np.argsort(labels, kind="stable")
+        return Differences(design, labels[order], order, self.outputs), Y[order], weights[order]
 
     def jet(self, m: Array, v: Array, y: Array) -> Jet:
         raise TypeError(f"{type(self).__name__} couples its outputs: it has no derivatives of single scores")

@@ -53,6 +53,12 @@ class Shard:
         rows = max(1, loss.chunk // self.K)
         self._chunks = [slice(i, i + rows) for i in range(0, len(Y), rows)]
 
+    @classmethod
+    def of(cls, design: Design, loss: Loss, Y: Array, weights: Array) -> Shard:
+        """The shard of examples in any order."""
+        design, Y, weights = loss.arrange(design, Y, weights)
+        return cls(design, loss, Y, weights)
+
     def view(self, view: View) -> Shard:
         """The same shard for some of the outputs, or with other smoothing."""
         columns = view.columns

@@ -28,12 +28,13 @@ from marginout._core.fit import (
     with_callbacks,
 )
 from marginout._core.gaussian import Law, estimate, score_variances
-from marginout._core.interfaces import Array, Minimizer, Penalty
-from marginout._core.joint import join, shard_of
+from marginout._core.interfaces import Array, Minimizer, Penalty, Solver
+from marginout._core.joint import join
 from marginout._core.missing import OPTIONS as MISSING
 from marginout._core.missing import delete_missing, has_missing
 from marginout._core.objective import Objective
 from marginout._core.penalties import Ridge
+from marginout._core.shard import Shard
 from marginout._core.targets import (
     Centred,
     Labels,
@@ -151,9 +152,13 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
     def _problem(self, design: Design, plan: Plan, Y: Array, weights: Array) -> Minimizer:
         """What minimises the objective for targets, and for weights that C is part of."""
         assert plan.loss is not None
-        shard = shard_of(design, plan.loss, Y, weights)
+        shard = Shard.of(design, plan.loss, Y, weights)
         objective = Objective.of(self._penalty(), shard, plan.fit_intercept)
-        return partial(choose(self._checked_solver(), objective), objective)
+        return partial(self._minimizer(objective), objective)
+
+    def _minimizer(self, objective: Objective) -> Solver:
+        """What minimises an objective of these parameters."""
+        return choose(self._checked_solver(), objective)
 
     def _checked_solver(self, in_one_place: bool = True) -> str:
         named(self.solver, in_one_place)  # for its check
@@ -397,7 +402,9 @@ class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[mi
 
     def _loss_for(self, targets: Targets) -> Loss | None:
         loss = super()._loss_for(targets)
-        return join(self._checked_multi_class(), loss, targets.K) if loss and targets.K > 1 else loss
+        if loss is None or targets.K == 1 or self._checked_multi_class() == "ovr":
+            return loss
+        return join(self.multi_class, loss, targets.K)
 
     def _class_table(self, classes: NDArray[Any], counts: Array) -> Array:
         """The weight of an example of each class, whose examples have these total weights."""

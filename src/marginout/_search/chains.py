@@ -28,8 +28,8 @@ from threadpoolctl import ThreadpoolController
 
 from marginout._core.design.storage import Design, make_design
 from marginout._core.interfaces import Array, Solver
-from marginout._core.joint import shard_of
 from marginout._core.objective import Objective
+from marginout._core.shard import Shard
 from marginout._core.validation import check_solution
 from marginout._search.problem import Problem
 from marginout.noise import Noise
@@ -180,7 +180,7 @@ def _steps(
     solve = _Solver(problem, stop)
     for i, C in enumerate(Cs):
         begin = time.perf_counter()
-        shard = shard_of(design, loss, Y, C * weights)
+        shard = Shard.of(design, loss, Y, C * weights)
         objective = Objective.of(problem.penalty, shard, problem.fit_intercept)
         result = solve(objective, *start)
         if stop.is_set():

@@ -11,8 +11,7 @@ from marginout._core.design.storage import Design
 from marginout._core.fit import Plan
 from marginout._core.interfaces import Array, Minimizer
 from marginout._core.validation import check_count, set_parameters
-from marginout._models.fdrop import solver
-from marginout._models.fdrop.problem import DeletionProblem
+from marginout._models.fdrop.solver import DeletionProblem, solve
 from marginout._models.linear import DropoutClassifier
 from marginout.estimators._docstrings import documented
 from marginout.losses import Hinge, Loss
@@ -117,7 +116,7 @@ class FeatureDeletionSVC(DropoutClassifier):
         if n_deletions == 0:
             return super()._problem(design, plan, Y, weights)
         problem = DeletionProblem.of(X, Y, weights, n_deletions, plan.fit_intercept)
-        return partial(solver.solve, problem)
+        return partial(solve, problem)
 
     def _sizes(self) -> dict[str, Any]:
         return {"C": self.C, "n_deletions": self.n_deletions}

@@ -19,6 +19,14 @@ from marginout.losses import Loss, logistic
 from marginout.noise import Noise
 
 
+def log_probabilities(scores: Array, softmax: bool) -> Array:
+    """Logarithms of the class probabilities for scores; several have a logistic model each, or a softmax."""
+    if scores.ndim == 1:
+        return np.asarray(np.column_stack([log_expit(-scores), log_expit(scores)]))
+    each = scores if softmax else log_expit(scores)
+    return np.asarray(each - logsumexp(each, axis=1, keepdims=True))
+
+
 class LogisticProbabilities:
     """Class probabilities from scores."""
 
@@ -43,11 +51,7 @@ class LogisticProbabilities:
         log_probabilities : array of shape (n_samples, n_classes)
             One column per class, in the order of `classes_`.
         """
-        scores = self._softened(X)
-        if scores.ndim == 1:
-            return np.asarray(np.column_stack([log_expit(-scores), log_expit(scores)]))
-        each = scores if self._has_softmax() else log_expit(scores)
-        return np.asarray(each - logsumexp(each, axis=1, keepdims=True))
+        return log_probabilities(self._softened(X), self._has_softmax())
 
     def predict_proba(self, X: Any) -> Array:
         """Class probabilities: 1/(1 + exp(−score)), divided by their sum if the classes are several.

@@ -7,22 +7,21 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_expit, log_softmax
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.svm import LinearSVC
 from sklearn.utils.metaestimators import available_if
 
 from marginout._core.design.storage import Design
 from marginout._core.fit import Plan
-from marginout._core.interfaces import Array, Minimizer
-from marginout._core.objective import Objective
-from marginout._core.shard import Shard
+from marginout._core.interfaces import Array, Minimizer, Objective, Solver
+from marginout._core.targets import class_table
 from marginout._core.validation import check_option, set_parameters
 from marginout._models.linear import DropoutClassifier, DropoutRegressor
 from marginout._models.mcf import least_squares, solver
 from marginout._models.mcf.cumulants import Coding
 from marginout._models.mcf.objective import MgfObjective
 from marginout.estimators._docstrings import documented
+from marginout.estimators.logistic import log_probabilities
 from marginout.losses import Loss, Quadratic
 from marginout.noise import Noise
 
@@ -130,8 +129,7 @@ class MCFClassifier(DropoutClassifier):
     def _problem(self, design: Design, plan: Plan, Y: Array, weights: Array) -> Minimizer:
         loss, several = self.loss, Y.shape[1] > 1
         if plan.loss is not None:
-            shard = Shard(design, plan.loss, (Y + 1) / 2 if several else Y, weights)
-            return partial(least_squares.solve, Objective.of(self._penalty(), shard, plan.fit_intercept))
+            return super()._problem(design, plan, (Y + 1) / 2 if several else Y, weights)
         weights = np.ascontiguousarray(weights[:, 0])
         if loss == "logistic" and several:
             codings = [Coding(Y.argmax(axis=1).astype(np.int64), np.ones((Y.shape[1],) * 2), True)]
@@ -144,16 +142,15 @@ class MCFClassifier(DropoutClassifier):
         ]
         return partial(solver.solve, objectives)
 
+    def _minimizer(self, objective: Objective) -> Solver:
+        return least_squares.solve
+
     def _shift(self, noise: Noise, d: int, fit_intercept: bool) -> Array:
         return super()._shift(noise, d, fit_intercept) if self.loss == "quadratic" else np.zeros(d)
 
     def _class_table(self, classes: NDArray[Any], counts: Array) -> Array:
-        if not isinstance(self.class_weight, str):
-            return super()._class_table(classes, counts)
-        # One problem for all classes: each has the same total weight.
-        check_option("class_weight", self.class_weight, ["balanced"])
-        each = counts.sum() / (np.count_nonzero(counts) * np.where(counts > 0, counts, 1.0))
-        return np.asarray(each[:, None])
+        # "balanced" gives every class the same total weight, whatever the loss.
+        return class_table(self.class_weight, classes, counts, together=True)
 
     @available_if(_is_logistic)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Array:
@@ -169,10 +166,7 @@ class MCFClassifier(DropoutClassifier):
         log_probabilities : array of shape (n_samples, n_classes)
             One column per class, in the order of `classes_`.
         """
-        scores = self._scores(X)
-        if scores.ndim == 1:
-            return np.asarray(np.column_stack([log_expit(-scores), log_expit(scores)]))
-        return np.asarray(log_softmax(scores, axis=1))
+        return log_probabilities(self._scores(X), softmax=True)
 
     @available_if(_is_logistic)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
@@ -274,9 +268,8 @@ class MCFRegressor(DropoutRegressor):
     def _loss(self, Y: Array) -> Loss:
         return Quadratic()
 
-    def _problem(self, design: Design, plan: Plan, Y: Array, weights: Array) -> Minimizer:
-        shard = Shard(design, Quadratic(), Y, weights)
-        return partial(least_squares.solve, Objective.of(self._penalty(), shard, plan.fit_intercept))
+    def _minimizer(self, objective: Objective) -> Solver:
+        return least_squares.solve
 
     def to_sklearn(self) -> Ridge:
         """A fitted :class:`sklearn.linear_model.Ridge` with the same predictions."""

@@ -7,13 +7,17 @@ offset for w and feasible dual variables, is the certificate.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
+from marginout._core.design.storage import csr_arrays
 from marginout._core.interfaces import Array, Monitor, Result
 from marginout._core.threads import worker_threads
 from marginout._kernels import _fdrop
-from marginout._models.fdrop.problem import DeletionProblem
 from marginout.solvers._coordinate import SEED, balance, flattest
 from marginout.solvers._progress import total_history
 
@@ -24,6 +28,39 @@ RHO = 0.1
 #: Entries visited before `tol` ends a fit, some 100 ms, and the relative gap that ends it earlier: small
 #: problems are solved to rounding error, as it costs nothing.
 LEAST, EXACT = 5e6, 1e-14
+#: Smallest entry of X whose square is far enough from zero to be divided by.
+TINY = 1e-140
+
+
+@dataclass(frozen=True)
+class DeletionProblem:
+    """½‖w‖² + Σ c_n max(0, 1 − y_n(w·x_n + b) + s_K(y_n w∘x_n)) for every column of Y.
+
+    X is CSR without stored zeros, s_K the sum of the K largest positive entries; weights are (n, 1), or as Y.
+    """
+
+    X: Any
+    Y: Array
+    weights: Array
+    n_deletions: int
+    fit_intercept: bool
+
+    @classmethod
+    def of(cls, X: Any, *rest: Any) -> DeletionProblem:
+        """The problem for X in any storage, and the other attributes."""
+        X = X if sp.issparse(X) else sp.csr_array(X)
+        # Entries whose squares underflow are removed, like stored zeros.
+        nothing = np.abs(X.data) <= TINY  # in single precision TINY is 0
+        if nothing.any():
+            X = X.copy()
+            X.data[nothing] = 0.0
+            X.eliminate_zeros()
+        return cls(X, *rest)
+
+    @cached_property
+    def rows(self) -> tuple[Any, Any, Any]:
+        """X as the kernels take it."""
+        return csr_arrays(self.X)
 
 
 def solve(

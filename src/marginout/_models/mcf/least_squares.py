@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from marginout._core.interfaces import Array, Monitor, Point, Result, Solution
-from marginout._core.objective import Objective
+from marginout._core.interfaces import Array, Monitor, Objective, Point, Result, Solution
 from marginout.solvers._systems import Effort, System, cheapest, make_system
 
 #: One factorisation serves all problems, and conjugate gradients must come close to the solution.
