@@ -3,76 +3,42 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from marginout import blocks, losses, noise, robustness
-    from marginout._models.linear import CollapsedModelWarning
-    from marginout._search.path import Path, path
-    from marginout.cli import load
-    from marginout.cli.convert import MissingColumnsWarning
-    from marginout.estimators.cv import (
-        DropoutLogisticRegressionCV,
-        DropoutSVCCV,
-        DropoutSVRCV,
-        GridEdgeWarning,
-    )
-    from marginout.estimators.explicit import ExplicitCorruptionClassifier, ExplicitCorruptionRegressor
-    from marginout.estimators.fdrop import FeatureDeletionSVC
-    from marginout.estimators.imputer import GaussianImputer
-    from marginout.estimators.latent import (
-        LatentDropoutLogisticRegression,
-        LatentDropoutSVC,
-        LatentDropoutSVR,
-    )
-    from marginout.estimators.logistic import DropoutLogisticRegression
-    from marginout.estimators.mcf import MCFClassifier, MCFRegressor
-    from marginout.estimators.naive_bayes import NaiveBayesScaler
-    from marginout.estimators.quantile import DropoutQuantileRegressor, DropoutQuantileRegressorCV
-    from marginout.estimators.svm import DropoutSVC, DropoutSVR
-    from marginout.plotting import (
-        DeletionCurveDisplay,
-        GroupImpactDisplay,
-        HiddenUnitsDisplay,
-        PathDisplay,
-        ValidationMapDisplay,
-    )
+if TYPE_CHECKING:  # what the names stand for, for type checkers
+    from marginout import blocks as blocks
+    from marginout import losses as losses
+    from marginout import noise as noise
+    from marginout import robustness as robustness
+    from marginout._models.linear import CollapsedModelWarning as CollapsedModelWarning
+    from marginout._search.path import Path as Path
+    from marginout._search.path import path as path
+    from marginout.cli import load as load
+    from marginout.cli.convert import MissingColumnsWarning as MissingColumnsWarning
+    from marginout.estimators.cv import DropoutLogisticRegressionCV as DropoutLogisticRegressionCV
+    from marginout.estimators.cv import DropoutSVCCV as DropoutSVCCV
+    from marginout.estimators.cv import DropoutSVRCV as DropoutSVRCV
+    from marginout.estimators.cv import GridEdgeWarning as GridEdgeWarning
+    from marginout.estimators.explicit import ExplicitCorruptionClassifier as ExplicitCorruptionClassifier
+    from marginout.estimators.explicit import ExplicitCorruptionRegressor as ExplicitCorruptionRegressor
+    from marginout.estimators.fdrop import FeatureDeletionSVC as FeatureDeletionSVC
+    from marginout.estimators.imputer import GaussianImputer as GaussianImputer
+    from marginout.estimators.latent import LatentDropoutLogisticRegression as LatentDropoutLogisticRegression
+    from marginout.estimators.latent import LatentDropoutSVC as LatentDropoutSVC
+    from marginout.estimators.latent import LatentDropoutSVR as LatentDropoutSVR
+    from marginout.estimators.logistic import DropoutLogisticRegression as DropoutLogisticRegression
+    from marginout.estimators.mcf import MCFClassifier as MCFClassifier
+    from marginout.estimators.mcf import MCFRegressor as MCFRegressor
+    from marginout.estimators.naive_bayes import NaiveBayesScaler as NaiveBayesScaler
+    from marginout.estimators.quantile import DropoutQuantileRegressor as DropoutQuantileRegressor
+    from marginout.estimators.quantile import DropoutQuantileRegressorCV as DropoutQuantileRegressorCV
+    from marginout.estimators.svm import DropoutSVC as DropoutSVC
+    from marginout.estimators.svm import DropoutSVR as DropoutSVR
+    from marginout.plotting import DeletionCurveDisplay as DeletionCurveDisplay
+    from marginout.plotting import GroupImpactDisplay as GroupImpactDisplay
+    from marginout.plotting import HiddenUnitsDisplay as HiddenUnitsDisplay
+    from marginout.plotting import PathDisplay as PathDisplay
+    from marginout.plotting import ValidationMapDisplay as ValidationMapDisplay
 
     __version__: str
-
-__all__ = [
-    "CollapsedModelWarning",
-    "DeletionCurveDisplay",
-    "DropoutLogisticRegression",
-    "DropoutLogisticRegressionCV",
-    "DropoutQuantileRegressor",
-    "DropoutQuantileRegressorCV",
-    "DropoutSVC",
-    "DropoutSVCCV",
-    "DropoutSVR",
-    "DropoutSVRCV",
-    "ExplicitCorruptionClassifier",
-    "ExplicitCorruptionRegressor",
-    "FeatureDeletionSVC",
-    "GaussianImputer",
-    "GridEdgeWarning",
-    "GroupImpactDisplay",
-    "HiddenUnitsDisplay",
-    "LatentDropoutLogisticRegression",
-    "LatentDropoutSVC",
-    "LatentDropoutSVR",
-    "MCFClassifier",
-    "MCFRegressor",
-    "MissingColumnsWarning",
-    "NaiveBayesScaler",
-    "Path",
-    "PathDisplay",
-    "ValidationMapDisplay",
-    "blocks",
-    "load",
-    "losses",
-    "noise",
-    "path",
-    "robustness",
-]
 
 #: Where the public names live. They are imported when first asked for: scikit-learn takes a second to
 #: import, and the command must answer `--help` at once.
@@ -101,6 +67,7 @@ _HOMES = {
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = {"blocks", "estimators", "losses", "noise", "plotting", "robustness", "solvers"}
+__all__ = sorted([*_HOME, "blocks", "losses", "noise", "robustness"])
 
 
 def __getattr__(name: str) -> Any:
