@@ -44,7 +44,8 @@ def test_help_is_quick_and_imports_nothing_heavy():
 
 
 def test_public_names_are_there_though_imported_late():
-    assert set(marginout.__all__) <= set(dir(marginout))
+    assert {*marginout.__all__, "__version__"} <= set(dir(marginout))
+    assert not any(name.startswith("_") for name in set(dir(marginout)) - {"__version__"})
     homes = {name for names in marginout._HOMES.values() for name in names}
     assert homes | {"blocks", "losses", "noise", "robustness"} == set(marginout.__all__)
     assert all(getattr(marginout, name) is not None for name in marginout.__all__)

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from scipy import integrate, stats
 
+from marginout import DropoutSVC, DropoutSVCCV
 from marginout.noise import BitSwap, Deletion, Dropout, Gaussian, Laplace, Noise, Poisson, Thinning, resolve
 from tests.problems import make_noises
 
@@ -376,7 +377,8 @@ def test_resolve_takes_a_rate_or_a_model():
     assert resolve(0) == Dropout(0.0)
     for noise in NOISES:
         assert resolve(noise) is noise
-    for wrong in (1.0, -0.1, np.nan, "dropout", True, None, [0.1], Dropout):
+    assert resolve(None) == Dropout(0.0)
+    for wrong in (1.0, -0.1, np.nan, "dropout", True, [0.1], Dropout):
         with pytest.raises(ValueError, match="noise="):
             resolve(wrong)
 
@@ -529,3 +531,23 @@ def test_missing_and_infinite_values_can_be_deleted(noise):
     for value in (np.nan, np.inf):
         X = noise.corrupt(np.full((20, 20), value), 0)
         assert 0.3 < np.mean(X == 0) < 0.7
+
+
+def test_none_is_no_noise():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
+    none, zero = (DropoutSVC(noise=noise).fit(X, y) for noise in (None, 0.0))
+    np.testing.assert_array_equal(none.coef_, zero.coef_)
+    none, zero = (
+        DropoutSVCCV(Cs=[0.1, 1.0], noises=[noise, 0.5], cv=2).fit(X, y).scores_ for noise in (None, 0.0)
+    )
+    np.testing.assert_array_equal(none, zero)
+
+
+def test_a_sequence_of_rates_names_the_noise_to_take():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
+    for rates in ([0.1, 0, 0.3], np.array([0.1, 0.0, 0.3])):
+        with pytest.raises(ValueError, match=r"is a sequence: give marginout.noise.Dropout\(rates\)"):
+            DropoutSVC(noise=rates).fit(X, y)
+        DropoutSVC(noise=Dropout(rates)).fit(X, y)  # the cure

@@ -340,8 +340,8 @@ def resolve(noise: Any) -> Noise:
 
     Parameters
     ----------
-    noise : float or noise model
-        A dropout rate, or a model.
+    noise : float, noise model or None
+        A dropout rate, or a model. None is no noise, a rate of 0.
 
     Returns
     -------
@@ -350,6 +350,13 @@ def resolve(noise: Any) -> Noise:
     """
     if isinstance(noise, Noise):
         return noise
+    if noise is None:
+        return Dropout(0.0)
+    if np.ndim(noise) == 1:
+        raise ValueError(
+            f"noise={noise!r} is a sequence: give marginout.noise.Dropout(rates) for one dropout rate per "
+            "feature. A grid to choose from is the parameter noises of the CV models."
+        )
     if isinstance(noise, Real) and not isinstance(noise, bool) and 0 <= float(noise) < 1:
         return Dropout(float(noise))
     raise ValueError(
