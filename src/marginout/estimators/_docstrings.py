@@ -26,9 +26,9 @@ C : float, default=1.0
     Weight of the loss against the ridge.
 noise : float, noise model, None or "auto", default=0.5
     A dropout rate (the probability that a feature is deleted), or a model from
-    :mod:`marginout.noise`. None is no noise. "auto" is the dropout rate that the data bear, by a rule that does
-    not look at y: up to 0.5 where many features share the weight of a row, as in text, little
-    where a row has a few measurements, less where features lie far from zero.
+    :mod:`marginout.noise`. None is no noise. "auto" is the dropout rate that the data bear, by a
+    rule that does not look at y: up to 0.5 where many features share the weight of a row, as in
+    text, little where a row has a few measurements, less where features lie far from zero.
 loss : {"hinge", "squared_hinge"}, default="hinge"
     L(z) = max(0, z), or its square, which is smooth. Without noise, the same `C` and `loss` give the
     solution of :class:`sklearn.svm.LinearSVC`, whose default is the square, but for the offset, which
