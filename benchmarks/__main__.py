@@ -31,6 +31,9 @@ def parse() -> argparse.Namespace:
         help=f"thread counts of the sections that compare several ({', '.join(map(str, THREADS))})",
     )
     parser.add_argument(
+        "--untimed", action="store_true", help="leave times out of `tables` and its kin, on a busy machine"
+    )
+    parser.add_argument(
         "--csv", type=Path, help="folder for the CSV files (benchmarks/results, quick: its quick/)"
     )
     return parser.parse_args()
@@ -43,6 +46,7 @@ def main() -> None:
         slow_repeats=arguments.slow_repeats or (1 if arguments.quick else 3),
         quick=arguments.quick,
         threads=arguments.threads,
+        timed=not arguments.untimed,
     )
     # The numbers of a quick run mean nothing. They must not replace measured ones.
     folder = arguments.csv or (report.RESULTS / "quick" if arguments.quick else report.RESULTS)

@@ -15,12 +15,16 @@ THREADS = (1, 2) if (os.cpu_count() or 1) > 1 else (1,)
 
 @dataclass(frozen=True)
 class Options:
-    """Fits per entry, fits where one takes seconds, whether to run a tiny version, and thread counts."""
+    """Fits per entry, fits where one takes seconds, whether to run a tiny version, thread counts.
+
+    `timed` says whether times are written; not of a busy machine.
+    """
 
     repeats: int = 5
     slow_repeats: int = 3
     quick: bool = False
     threads: Sequence[int] = THREADS
+    timed: bool = True
 
     def few(self, values: Sequence[T], count: int = 1) -> Sequence[T]:
         """All values, or the first `count` of them in a quick run."""

@@ -30,8 +30,10 @@ from benchmarks.problems import DataMissingError, Problem
 DEVELOPMENT, HELD_OUT = "development", "held out"
 #: Tables and texts whose results were known before the halves were made.
 SEEN = frozenset(
-    ["iris", "digits", "wine", "breast cancer", "titanic", "pima", "mroz", "fair", "weather"]
-    + ["books", "kitchen", "20 newsgroups"]
+    (
+        *("iris", "digits", "wine", "breast cancer", "titanic", "pima", "mroz", "fair", "weather"),
+        *("books", "kitchen", "20 newsgroups"),
+    )
 )
 #: Rows of a table, and of a text, at most, evenly spaced.
 ROWS = 2000

@@ -34,6 +34,8 @@ class Row:
     *_mb              = memory in MB of 1e6 bytes
     reduction         = 1 − test error / test error of the peer, in [low, high] with 95 % confidence
     p_value           = p of McNemar's test
+    balanced_error    = mean over the classes of the error on their rows
+    difference        = peer's error − error, or R² − peer's R², in points, in [low, high]; `worst` of several
     """
 
     problem: str
@@ -65,6 +67,9 @@ class Row:
     low: float | None = None
     high: float | None = None
     p_value: float | None = None
+    balanced_error: float | None = None
+    difference: float | None = None
+    worst: float | None = None
 
 
 @dataclass

@@ -26,6 +26,7 @@ SECTIONS = {
     "search": "search.run",
     "choice": "choice.run",
     "choice_classes": "choice.run_classes",
+    "tables_development": "tables.run_development",
     "latent": "latent.run",
     "latent_time": "latent_time.run",
 }
