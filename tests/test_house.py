@@ -41,6 +41,8 @@ SAYS_PENALTY = {
     "_core/fit.py",
     # `_penalty`: the one that a model's parameters describe, and where it is passed on.
     "_models/linear.py",
+    "estimators/fdrop.py",
+    "estimators/mcf.py",
     "_search/problem.py",
     "_search/chains.py",
     # `hidden_penalty`, a parameter: the hidden layer has an objective of its own.
@@ -50,6 +52,9 @@ SAYS_PENALTY = {
     "estimators/latent.py",
     # `objective.penalty`: its curvature in a linear system, its value in a dual, whether it has that dual.
     "_models/mcf/least_squares.py",
+    "_models/mcf/objective.py",
+    "_models/mcf/solver.py",
+    "_models/fdrop/solver.py",
     "solvers/dual.py",
     "solvers/irls.py",
     "solvers/newton.py",

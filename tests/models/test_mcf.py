@@ -20,6 +20,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from marginout import DropoutSVC, MCFClassifier, MCFRegressor
+from marginout._core import penalties
 from marginout._core.design.storage import make_design
 from marginout._models.mcf import least_squares
 from marginout._models.mcf.cumulants import (
@@ -149,7 +150,7 @@ def test_gradients_by_finite_differences(case):
         for loss in ["logistic"] if coding.joint else ["logistic", "exponential"]:
             for fit_intercept in (True, False):
                 objective = MgfObjective(
-                    make_design(data, noise), noise, coding, WEIGHTS, loss, fit_intercept
+                    penalties.Ridge(), make_design(data, noise), noise, coding, WEIGHTS, loss, fit_intercept
                 )
                 W = np.random.default_rng(1).normal(size=(D, objective.K)) * 0.5
                 b = np.zeros(objective.K)
@@ -270,7 +271,9 @@ def test_expected_losses_by_sampling(case):
     w = np.random.default_rng(1).normal(size=(D, 1)) * 0.3
     samples = 8_000
     for loss in ("exponential", "logistic"):
-        objective = MgfObjective(make_design(data, noise), noise, coding, np.ones(N), loss, True)
+        objective = MgfObjective(
+            penalties.Ridge(), make_design(data, noise), noise, coding, np.ones(N), loss, True
+        )
         point = objective.point(w, np.zeros(1))
         value = point.value - 0.5 * float(np.vdot(w, w))
         rng = np.random.default_rng(0)
@@ -504,7 +507,7 @@ def test_no_overflow_for_huge_scores(loss, noise):
             assert np.isfinite(far).all()
     coding = Coding((SIGNS > 0).astype(np.int64), np.array([[1.0], [-1.0]]), False)
     objective = MgfObjective(
-        make_design(X, Dropout(0.5)), Dropout(0.5), coding, np.ones(N), "logistic", False
+        penalties.Ridge(), make_design(X, Dropout(0.5)), Dropout(0.5), coding, np.ones(N), "logistic", False
     )
     point = objective.point(np.full((D, 1), 1e4), np.zeros(1))
     z = np.array([log_mgf_large(-s * np.full(D, 1e4), x) for s, x in zip(SIGNS, X, strict=True)])

@@ -29,6 +29,7 @@ from marginout import (
 )
 from marginout._core.design.groups import GroupCsrDesign, GroupDenseDesign, GroupSums
 from marginout._core.design.storage import make_design
+from marginout._core.penalties import Ridge
 from marginout._models.latent.activations import ACTIVATIONS
 from marginout._models.latent.objective import LatentObjective, Net
 from marginout._models.mcf import least_squares
@@ -337,7 +338,7 @@ def test_mgf_objectives_are_those_of_all_masks(loss, noise, storage):
     K = 3 if three else 1
     a = np.ones((3, 3)) if three else np.array([[1.0], [-1.0]])
     design = make_design(storage(X), noise)
-    objective = MgfObjective(design, noise, Coding(classes, a, three), np.full(N, 0.5), loss, False)
+    objective = MgfObjective(Ridge(), design, noise, Coding(classes, a, three), np.full(N, 0.5), loss, False)
     W = 0.3 * np.random.default_rng(0).normal(size=(D, K))
     point = objective.point(W, np.zeros(K))
     total = 0.0

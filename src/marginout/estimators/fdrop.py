@@ -115,7 +115,7 @@ class FeatureDeletionSVC(DropoutClassifier):
             )
         if n_deletions == 0:
             return super()._problem(design, plan, Y, weights)
-        problem = DeletionProblem.of(X, Y, weights, n_deletions, plan.fit_intercept)
+        problem = DeletionProblem.of(X, Y, weights, n_deletions, plan.fit_intercept, self._penalty())
         return partial(solve, problem)
 
     def _sizes(self) -> dict[str, Any]:

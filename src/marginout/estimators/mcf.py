@@ -138,7 +138,8 @@ class MCFClassifier(DropoutClassifier):
             rest = 1.0 / (Y.shape[1] - 1) if several else 1.0
             codings = [Coding((y > 0).astype(np.int64), np.array([[rest], [-1.0]]), False) for y in Y.T]
         objectives = [
-            MgfObjective(design, plan.noise, coding, weights, loss, plan.fit_intercept) for coding in codings
+            MgfObjective(self._penalty(), design, plan.noise, coding, weights, loss, plan.fit_intercept)
+            for coding in codings
         ]
         return partial(solver.solve, objectives)
 

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from marginout._core.design.storage import csr_arrays
-from marginout._core.interfaces import Array, Monitor, Result
+from marginout._core.interfaces import Array, Monitor, Penalty, Result
 from marginout._core.threads import worker_threads
 from marginout._kernels import _fdrop
 from marginout.solvers._coordinate import SEED, balance, flattest
@@ -34,7 +34,7 @@ TINY = 1e-140
 
 @dataclass(frozen=True)
 class DeletionProblem:
-    """½‖w‖² + Σ c_n max(0, 1 − y_n(w·x_n + b) + s_K(y_n w∘x_n)) for every column of Y.
+    """penalty(w) + Σ c_n max(0, 1 − y_n(w·x_n + b) + s_K(y_n w∘x_n)) for every column of Y.
 
     X is CSR without stored zeros, s_K the sum of the K largest positive entries; weights are (n, 1), or as Y.
     """
@@ -44,6 +44,7 @@ class DeletionProblem:
     weights: Array
     n_deletions: int
     fit_intercept: bool
+    penalty: Penalty  # its own conjugate: the kernel's dual is that of ½‖w‖²
 
     @classmethod
     def of(cls, X: Any, *rest: Any) -> DeletionProblem:
@@ -134,7 +135,7 @@ class _Descent:
         self._size = len(self._csr[0])
         self._y = np.ascontiguousarray(problem.Y[:, k])
         self._c = np.ascontiguousarray(problem.weights[:, min(k, problem.weights.shape[1] - 1)])
-        self._fit_intercept = problem.fit_intercept
+        self._fit_intercept, self._penalty = problem.fit_intercept, problem.penalty.value
         self._widest = int(np.diff(problem.X.indptr).max(initial=0))
         self.w = np.zeros(d)
         self._a, self._p, self._tau = np.zeros(n), np.zeros(self._size), np.zeros(n)
@@ -179,11 +180,11 @@ class _Descent:
             # Below its kink an example of y = 1 has a loss; above it, one of y = −1.
             b = flattest(slack * self._y, self._c, -float(self._c[self._y > 0].sum()))
         loss = self._c @ np.maximum(slack - self._y * b, 0.0)
-        value = 0.5 * self.w @ self.w + loss
+        value = self._penalty(self.w[:, None])[0] + loss
         share = self._balance() if self._fit_intercept else np.ones(len(self._y))
         w = np.zeros_like(self.w)
         _fdrop.assemble(*self._csr, self._y * share, self._p, w)
-        dual = share @ self._a - 0.5 * w @ w
+        dual = share @ self._a - self._penalty(w[:, None])[0]
         return float(b), float(value), max(float(value - dual), 0.0)
 
     def _balance(self) -> Array:

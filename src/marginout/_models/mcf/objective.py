@@ -6,8 +6,8 @@ With the cumulant L_n(t) = Σ_d log E exp(t_d x̃_nd) of `cumulants`, an example
     joint, K > 2    t_k = w_k − w_c            log Σ_k exp(S_k),            S_k = L(t_k) + b_k − b_c
 
 L is convex in t, and so are increasing convex functions of it. As in every objective of the library, the
-offset of F = ½‖W‖² + Σ_n s_n·loss_n (C is part of s) is optimised away at every point, so that
-F(W) − min F ≤ ½‖∇F‖² is a certificate. All values stay in the log domain; F is +inf where the noise has no
+offset of F = penalty(W) + Σ_n s_n·loss_n (C is part of s) is optimised away at every point, so that the
+penalty's certificate holds. All values stay in the log domain; F is +inf where the noise has no
 MGF, or beyond the range of numbers.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import expit, logsumexp
 
 from marginout._core.design.storage import Design
-from marginout._core.interfaces import Array
+from marginout._core.interfaces import Array, Penalty
 from marginout._models.mcf.cumulants import Coding, make_cumulants
 from marginout.noise import Noise
 
@@ -57,6 +57,7 @@ class MgfObjective:
 
     Parameters
     ----------
+    penalty : Penalty
     design : Design
         X with the moments of its noise.
     noise : Noise
@@ -68,8 +69,16 @@ class MgfObjective:
     """
 
     def __init__(
-        self, design: Design, noise: Noise, coding: Coding, weights: Array, loss: str, fit_intercept: bool
+        self,
+        penalty: Penalty,
+        design: Design,
+        noise: Noise,
+        coding: Coding,
+        weights: Array,
+        loss: str,
+        fit_intercept: bool,
     ) -> None:
+        self.penalty = penalty
         self.cumulants = make_cumulants(design, noise, coding)
         self.coding, self.weights, self.fit_intercept = coding, weights, fit_intercept
         self.exponential = loss == "exponential"
@@ -86,16 +95,17 @@ class MgfObjective:
         if self.fit_intercept:
             b, left = (self._balance(S), 0.0) if self.exponential else self._settle(S, b)
         losses = self.losses(S, b)
-        return Point(W, b, 0.5 * float(np.vdot(W, W)) + losses.value, losses.R, losses.H, left)
+        value = float(self.penalty.value(W).sum()) + losses.value
+        return Point(W, b, value, losses.R, losses.H, left)
 
     def gradient(self, point: Point) -> Array:
         """∇_W F, (d, K): one pass over X."""
-        return np.asarray(self.cumulants.backward(point.W, point.R) + point.W)
+        return np.asarray(self.cumulants.backward(point.W, point.R) + self.penalty.gradient(point.W))
 
     def curvature(self, point: Point) -> Array:
         """About the diagonal of the Hessian, (d, K), by the noise's moments: two passes over X.
 
-        With L ≈ t·μ + ½t²·V it is 1 + Σ_n a²(H μ² + R V): both the loss and L are curved.
+        With L ≈ t·μ + ½t²·V it is that of the penalty + Σ_n a²(H μ² + R V): both the loss and L are curved.
         """
         R, square = point.R, self._codes**2
         if self.coding.joint:  # w_c stands in the contrasts of all the other classes
@@ -103,7 +113,7 @@ class MgfObjective:
             R[np.arange(len(R)), self.coding.classes] = R.sum(axis=1)
         squares, _ = self._design.diagonal(np.ascontiguousarray(square * point.H))
         _, variance = self._design.diagonal(np.ascontiguousarray(square * R))
-        return np.asarray(1.0 + squares + variance)
+        return np.asarray(self.penalty.curvature(point.W) + squares + variance)
 
     def losses(self, S: Array, b: Array) -> Losses:
         """The weighted sum of the losses at S = L and an offset: no pass over X."""

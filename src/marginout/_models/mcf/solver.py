@@ -94,8 +94,8 @@ class _Run:
     def gap(self) -> float:
         """Certificate: F exceeds its minimum by no more than this."""
         with np.errstate(over="ignore"):
-            G = self._G / self._unit
-            return 0.5 * float(np.vdot(G, G)) + self.point.offset_left
+            bound = self.objective.penalty.certificate(self.point.W, self._G / self._unit)
+            return float(bound.sum()) + self.point.offset_left
 
     def _gradient(self, point: Point) -> Array:
         return np.asarray(self._unit * self.objective.gradient(point))
