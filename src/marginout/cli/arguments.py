@@ -86,6 +86,12 @@ def _parser() -> _Parser:
     predict.add_argument(
         "--probabilities", action="store_true", help="add the probabilities of the classes (logistic models)"
     )
+    predict.add_argument(
+        "--expected-score",
+        action="store_true",
+        help="add the share of the row's cells that is missing, and the score to expect there (models fitted "
+        "with this option)",
+    )
     predict.add_argument("--id", metavar="COL", help="put this column before the others")
     score = command("score", "score a saved model on labelled data")
     _model(score)
@@ -128,7 +134,18 @@ def _fit(sub: argparse.ArgumentParser) -> None:
         help="weight of the loss; with --cv several, with commas between (1; with --cv a grid)",
     )
     sub.add_argument("--cv", action="store_true", help="choose C and the noise by cross-validation")
-    sub.add_argument("--folds", type=_folds, default=5, metavar="N", help="folds of --cv (%(default)s)")
+    sub.add_argument(
+        "--folds",
+        type=_folds,
+        default=5,
+        metavar="N",
+        help="folds of --cv and --expected-score (%(default)s)",
+    )
+    sub.add_argument(
+        "--expected-score",
+        action="store_true",
+        help="tables: measure, on folds, the score by the share of a row's cells that is missing",
+    )
     sub.add_argument(
         "--expectation", choices=("bound", "gaussian"), default="bound", help="see DropoutSVC (%(default)s)"
     )
@@ -171,6 +188,15 @@ def _stress(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--no-refit", action="store_true", help="do not try other rates")
     sub.add_argument(
         "--repeats", type=_count, default=5, metavar="N", help="draws of dead features (%(default)s)"
+    )
+    sub.add_argument(
+        "--fail-below",
+        type=_number,
+        metavar="SCORE",
+        help="end with exit code 7 if accuracy or R² is below SCORE with the share of --at deleted",
+    )
+    sub.add_argument(
+        "--at", type=_share, metavar="SHARE", help="share of the features for --fail-below, from 0 to 1 (0.5)"
     )
     _rows(sub, ROWS)
     _seed(sub)
@@ -277,6 +303,23 @@ def _at_least(text: str, least: int) -> int:
         value = least - 1
     if not least <= value < 2**32:
         raise argparse.ArgumentTypeError(f"{text!r} must be a whole number from {least} to 2**32 - 1")
+    return value
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not abs(value) < 1e100:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number")
+    return value
+
+
+def _share(text: str) -> float:
+    value = _number(text)
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number from 0 to 1")
     return value
 
 

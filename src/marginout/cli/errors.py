@@ -37,6 +37,12 @@ class MissingPackageError(CommandError, ImportError):
     code = 6
 
 
+class ScoreError(CommandError):
+    """A score below the one that was asked for."""
+
+    code = 7
+
+
 #: Exit codes, as `marginout --help` prints them.
 EXIT_CODES = """\
 exit codes:
@@ -47,6 +53,7 @@ exit codes:
   4    model file that is broken, foreign or of another version
   5    output that cannot be written
   6    optional package not installed
+  7    stress --fail-below: the score is below the one asked for (all output is written)
   130  interrupted (Ctrl-C), 143 terminated, 141 reader of the output gone;
        whatever the code, no output file is left half-written"""
 

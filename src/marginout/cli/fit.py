@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from marginout._core.fit import heard
-from marginout.cli import modelfile
+from marginout.cli import holes, modelfile
 from marginout.cli.columns import Columns, check_folds, largest_share
 from marginout.cli.convert import category_groups, feature_columns
 from marginout.cli.errors import UsageError
@@ -35,7 +35,9 @@ def run(arguments: Namespace) -> None:
     progress = Progress(arguments.quiet or arguments.json)
     training = training_data(arguments, progress)
     model = make_model(arguments, training.task)
-    if arguments.cv:
+    if arguments.expected_score and training.columns is None:
+        raise UsageError("--expected-score needs a table, whose cells can be missing: leave it out")
+    if arguments.cv or arguments.expected_score:
         check_folds(training.y, training.task, arguments.folds)
     pipeline = training.pipeline(model, arguments)
     if arguments.missing == "deleted" and training.columns:
@@ -53,6 +55,11 @@ def run(arguments: Namespace) -> None:
     classify = training.task == "classification"
     if training.columns:
         pipeline[0].costs_ = column_costs(pipeline, training.columns, training.X, training.y)
+    expected = None
+    if arguments.expected_score:
+        progress.step("scoring with missing cells")
+        expected = holes.expected(pipeline, training, arguments)
+    counts = holes.count_missing(training.X, training.columns.used if training.columns else None)
     if arguments.cv:
         scores["cross_validation"] = float(final.best_score_)
     about = {
@@ -70,6 +77,8 @@ def run(arguments: Namespace) -> None:
         "seconds": seconds,
         "missing": arguments.missing,
         "costs": pipeline[0].costs_ if training.columns else None,
+        "missing_rates": {name: count / max(cells, 1) for name, (count, cells) in counts.items()},
+        "expected": expected,
     }
     progress.step("saving")
     modelfile.save(arguments.out, pipeline, about)
@@ -100,6 +109,7 @@ def _tell(arguments: Namespace, training: Training, model: Any, about: dict[str,
     if "cross_validation" in about["scores"]:
         facts.append((score, f"{about['scores']['cross_validation']:.4f} in cross-validation{beside}"))
     facts.append((score, f"{about['scores']['train']:.4f} on the training data{beside}"))
+    facts += holes.facts(about)
     facts.append(("time", f"{about['seconds']:.2f} s to fit"))
     facts.append(("saved", arguments.out))
     print_facts(facts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import Any
 
-from marginout.cli import modelfile
+from marginout.cli import holes, modelfile
 from marginout.cli.models import describe_model
 from marginout.cli.output import listed, print_facts, print_json, print_table
 from marginout.cli.weights import heaviest
@@ -47,6 +47,7 @@ def facts(model: modelfile.Model) -> list[tuple[str, str]]:
     if model.classes is not None:
         found.append(("classes", listed(map(str, model.classes))))
     found += [(f"score, {name.replace('_', ' ')}", f"{value:.4f}") for name, value in scores.items()]
+    found += holes.facts(about)
     if about.get("largest_class_share") is not None:
         found.append(("largest class", f"{about['largest_class_share']:.4f} of the rows trained on"))
     found += [("created", about["created"]), ("command", about["command"])]

@@ -13,6 +13,7 @@ import numpy as np
 
 from marginout.cli import modelfile
 from marginout.cli.errors import DataError, UsageError
+from marginout.cli.holes import rows_expected
 from marginout.cli.output import Progress, check_writable, listed, to_json, write_atomically
 from marginout.cli.reading import model_blocks
 
@@ -27,6 +28,10 @@ def run(arguments: Namespace) -> None:
     if arguments.probabilities and not hasattr(model.estimator, "predict_proba"):
         kind = type(model.estimator).__name__
         raise UsageError(f"--probabilities: {kind} has none: fit with --model logistic, or use --scores")
+    if arguments.expected_score and not model.about.get("expected"):
+        raise UsageError(
+            "--expected-score: fit did not measure it: fit with --expected-score, or leave it out"
+        )
     lines = _lines(model, arguments, progress)
     if arguments.out != "-":
         write_atomically(
@@ -52,6 +57,8 @@ def _lines(model: modelfile.Model, arguments: Namespace, progress: Progress) -> 
         header += [f"score {name}" for name in model.classes] if len(model.classes) > 2 else ["score"]
     if arguments.probabilities:
         header += [f"probability {name}" for name in model.classes]
+    if arguments.expected_score:
+        header += ["missing", "expected score"]
     if len(set(header)) < len(header):
         raise UsageError(f"--id {arguments.id}: a column of the predictions has this name: rename it in DATA")
     head = (
@@ -65,6 +72,8 @@ def _lines(model: modelfile.Model, arguments: Namespace, progress: Progress) -> 
             columns += list(scores.T) if scores.ndim == 2 else [scores]
         if arguments.probabilities:
             columns += list(np.asarray(model.pipeline.predict_proba(X)).T)
+        if arguments.expected_score:
+            columns += rows_expected(model, X)
         rows = zip(*(column.tolist() for column in columns), strict=True)
         if arguments.json:
             yield "".join(to_json(dict(zip(header, row, strict=True))) + "\n" for row in rows)

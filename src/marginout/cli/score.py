@@ -10,6 +10,7 @@ from sklearn import metrics
 
 from marginout.cli import modelfile
 from marginout.cli.columns import largest_share
+from marginout.cli.holes import compared, count_missing
 from marginout.cli.output import Progress, print_facts, print_json
 from marginout.cli.reading import model_blocks
 
@@ -19,10 +20,15 @@ def run(arguments: Namespace) -> None:
     progress = Progress(arguments.quiet or arguments.json)
     model = modelfile.load(arguments.model)
     truth, said = [], []
+    missing: dict[str, list[int]] = {}
+    columns = model.columns.used if model.columns else None
     for X, y in model_blocks(model, arguments, progress, labelled=True):
+        for name, counts in count_missing(X, columns).items():
+            missing[name] = [a + b for a, b in zip(missing.get(name, [0, 0]), counts, strict=True)]
         truth.append(y)
         said.append(model.pipeline.predict(X))
     progress.done()
+    cells = compared(model, missing)
     y, predicted = np.concatenate(truth), np.concatenate(said)
     scores = (
         _classification(y, predicted, model, progress)
@@ -30,7 +36,9 @@ def run(arguments: Namespace) -> None:
         else _regression(y, predicted)
     )
     if arguments.json:
-        print_json({"model": arguments.model, "data": arguments.data, "task": model.task, **scores})
+        print_json(
+            {"model": arguments.model, "data": arguments.data, "task": model.task, **scores, "missing": cells}
+        )
     else:
         print_facts(
             [

@@ -15,7 +15,8 @@ from sklearn.base import clone
 from marginout._models.linear import CollapsedModelWarning
 from marginout.cli import modelfile
 from marginout.cli.convert import category_groups
-from marginout.cli.errors import DataError, UsageError
+from marginout.cli.errors import DataError, ScoreError, UsageError
+from marginout.cli.holes import compared, count_missing
 from marginout.cli.info import facts as model_facts
 from marginout.cli.models import chosen, describe_noise, noise_of
 from marginout.cli.output import Progress, check_report, print_json, print_table, write_text
@@ -30,6 +31,8 @@ from marginout.robustness import DeletionCurve, deletion_curve
 
 RATES = tuple(round(0.1 * k, 1) for k in range(10))
 HALF = RATES.index(0.5)
+#: Share that is deleted for --fail-below, where --at does not say it.
+AT = 0.5
 #: Rates for which models are trained again, and rates at which they are compared.
 TRAINED = 0.0, 0.1, 0.3, 0.5, 0.7, 0.9
 TESTED = 0.0, 0.25, 0.5, 0.75
@@ -60,15 +63,23 @@ def run(arguments: Namespace) -> None:
         raise UsageError("--train is DATA itself: name other rows, by --train-where, or leave it out")
     if arguments.train_where and not arguments.train:
         raise UsageError("--train-where needs --train: name the training data with it, or leave it out")
+    if arguments.at is not None and arguments.fail_below is None:
+        raise UsageError("--at needs --fail-below: name the least score with it, or leave it out")
     progress = Progress(arguments.quiet or arguments.json)
     model = modelfile.load(arguments.model)
     X, y = model_data(model, arguments, progress, rows=arguments.rows)
     if len(y) < 2:
         raise DataError(f"{arguments.data}: one row is too few to measure how a model degrades: give more")
+    missing = compared(model, count_missing(X, model.columns.used if model.columns else None))
     Z = _prepared(model, X)
     groups = category_groups(model.pipeline, model.columns)
     progress.step("deleting features")
     curve = _curve(model.estimator, Z, y, RATES, groups, arguments)
+    least = None
+    if arguments.fail_below is not None:
+        at = AT if arguments.at is None else arguments.at
+        score = float(_curve(model.estimator, Z, y, [at], groups, arguments).mean[0])
+        least = {"at": at, "score": score, "least": arguments.fail_below}
     progress.step("deleting single features")
     features = most_relied_on(model, Z, y, groups, NAMED)
     refits = None if arguments.no_refit else _refits(model, Z, y, groups, arguments, progress)
@@ -76,7 +87,12 @@ def run(arguments: Namespace) -> None:
         progress.step("writing the report")
         write_text(arguments.out, _report(arguments, model, curve, features, refits, len(y)))
     progress.done()
-    _tell(arguments, model, curve, features, refits, len(y))
+    _tell(arguments, model, curve, features, refits, len(y), {"missing": missing, "fail_below": least})
+    if least and not score >= arguments.fail_below:
+        raise ScoreError(
+            f"{curve.score_name} is {score:.4g} with {at:.0%} of the features deleted, below --fail-below "
+            f"{arguments.fail_below:g}: train for it, as with --noise deletion:{min(at, 0.9):g}"
+        )
 
 
 def _prepared(model: modelfile.Model, X: Any) -> Any:
@@ -146,6 +162,7 @@ def _tell(
     features: list[dict[str, Any]],
     refits: Refits | None,
     rows: int,
+    more: dict[str, Any],
 ) -> None:
     _, show = score_format(model.task)
     if arguments.json:
@@ -159,6 +176,7 @@ def _tell(
                 "features": features,
                 "refits": refits
                 and {"tested": TESTED, **dict(zip(refits.names, refits.scores.tolist(), strict=True))},
+                **more,
                 "report": arguments.out,
             }
         )
