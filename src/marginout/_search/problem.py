@@ -97,7 +97,7 @@ def pose(
     """
     conditional = estimator.missing == "conditional" and has_missing(X)
     X = X if conditional else make_design(X, resolve(0.0)).X
-    laws = [estimate(X[kept][weights[kept] > 0]).law for kept in rows] if conditional else None
+    laws = training_laws(X, weights, rows) if conditional else None
     estimator = clone(estimator)
     fit_intercept = check_flag("fit_intercept", estimator.fit_intercept)
     y, seen = estimator._look(y, weights)
@@ -129,6 +129,11 @@ def pose(
         loose is None,
         laws,
     )
+
+
+def training_laws(X: Any, weights: Array, rows: Sequence[NDArray[np.intp]]) -> list[Law]:
+    """The law of the features of every training set, by the rows that weigh anything."""
+    return [estimate(X[kept][weights[kept] > 0]).law for kept in rows]
 
 
 def _classes_of(estimator: Any, classes: NDArray[Any], y: NDArray[Any], own: Array) -> Training:

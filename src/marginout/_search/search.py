@@ -24,7 +24,7 @@ from marginout._core.missing import LINEAR_OPTIONS
 from marginout._core.validation import check_count, check_flag, check_option, check_sample_weight, warn_user
 from marginout._models.linear import DropoutLinearModel
 from marginout._search.chains import Part, walk
-from marginout._search.problem import Problem, check_Cs, check_noises, pose
+from marginout._search.problem import Problem, check_Cs, check_noises, pose, training_laws
 from marginout.noise import Noise, resolve
 
 Rows = NDArray[np.intp]
@@ -326,6 +326,11 @@ class Scorer:
         self._model, self._problem, self._X, self._y = model, problem, X, y
         self._weights = None if sample_weight is None else check_sample_weight(sample_weight, X)
         self._tests = [test for _, test in folds]
+        self._laws = problem.laws
+        if self._scorer is not None and model.missing == "conditional" and self._laws is None:
+            # X is complete, but the scorer may take values away.
+            weights = np.ones(len(y)) if self._weights is None else self._weights
+            self._laws = training_laws(X, weights, [train for train, _ in folds])
         self._classes = problem.targets.classes
         self._weighted = self._weights is not None
 
@@ -369,8 +374,8 @@ class Scorer:
             model.classes_ = self._classes if len(self._classes) == 2 else self._classes[present]
             last = slice(-1, None) if len(model.classes_) == 2 else slice(None)
             model.coef_, model.intercept_ = coef[last], intercept[last]
-        if self._problem.laws is not None:
-            model._law = self._problem.laws[part.training]
+        if self._laws is not None:
+            model._law = self._laws[part.training]
         model.n_features_in_ = self._X.shape[1]
         X, y = self._X[test], self._y[test]
         assert self._scorer is not None

@@ -212,6 +212,24 @@ def test_a_search_knows_the_training_fold_only(kind, scoring):
 
 
 @EDGE
+@pytest.mark.parametrize("weights", [None, np.arange(80) % 3])
+def test_a_scorer_may_take_values_away_from_complete_data(weights):
+    X, y = holes(n=80, share=0.0)
+    cv = StratifiedKFold(2)
+
+    def loses(model, X, y):
+        return float(np.mean(model.predict(np.where(np.arange(5) < 2, np.nan, X)) == y))
+
+    grid = {"Cs": [0.1, 1.0], "noises": [0.1], "missing": "conditional", "scoring": loses}
+    search = DropoutSVCCV(**grid, cv=cv, tol=1e-6).fit(X, y, sample_weight=weights)
+    for f, (train, test) in enumerate(cv.split(X, y)):
+        for i, C in enumerate(grid["Cs"]):
+            model = DropoutSVC(C, noise=0.1, missing="conditional", tol=1e-6)
+            model.fit(X[train], y[train], None if weights is None else weights[train])
+            assert search.scores_[f, i, 0] == loses(model, X[test], y[test])
+
+
+@EDGE
 def test_a_search_over_a_regression_and_a_path():
     X, y = holes(n=60)
     search = DropoutSVRCV(Cs=[0.1, 1.0], noises=[0.1, 0.3], cv=3, missing="conditional").fit(X, y)
