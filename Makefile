@@ -6,7 +6,7 @@
 # make bench   compare with peers (needs MARGINOUT_DATA for the real data sets)
 # make bench-compare BASE=REV   CPU times of the working tree over those of a revision of git, each built in a temporary
 #              environment, run in turn (BENCH="amazon mnist --quick": these sections, a tiny version)
-# make lint    ruff, mypy, cython-lint and import-linter
+# make lint    ruff, mypy, cython-lint, import-linter, and zizmor on the workflows
 # make docs    build the documentation in docs/_build/html; warnings are errors
 # make reproduction   a tiny version of the paper's experiments (REPRODUCTION="run all": all of them, for hours)
 # Each target creates its environment in .venv: Python >= 3.11, a C compiler, make and a package index are enough.
@@ -58,6 +58,7 @@ lint: $(VENV)/.lint
 	$(BIN)/mypy
 	PATH="$(abspath $(BIN)):$$PATH" cython-lint src
 	$(BIN)/python .ci/imports.py
+	$(BIN)/zizmor --offline --quiet .github
 
 # From a clean state each time: a page left by a failed build, or of a removed name, would be an error.
 docs: $(VENV)/.docs
