@@ -86,7 +86,8 @@ def test_the_likelihood_never_falls(d, rank, shrinkage, share):
         warnings.simplefilter("ignore", ConvergenceWarning)
         steps = np.diff(imputer.fit(X).log_likelihood_)
     assert np.all(steps > -1e-8)
-    assert (share == 0 and rank == "auto" and d == 6) or len(steps) > 2
+    closed = share == 0 and rank == "auto" and d == 6
+    assert closed or len(steps) > (2 if share else 0)  # where nothing is missing, the start is near the end
 
 
 @pytest.mark.parametrize("rank", [2, "auto"])
@@ -161,9 +162,10 @@ def test_threads_and_what_is_remembered_change_nothing(monkeypatch):
     monkeypatch.setattr("marginout._core.gaussian.law.AT_ONCE", 500)
     monkeypatch.setattr("marginout._core.gaussian.law.REMEMBERED", 20 * 144)
     fresh = GaussianImputer().fit(X)
-    np.testing.assert_allclose(fresh.transform(Q), want, rtol=1e-12)
-    np.testing.assert_allclose(fresh.transform(Q[:5]), want[:5], rtol=1e-12)
-    np.testing.assert_allclose(fresh.transform(Q[2:8]), want[2:8], rtol=1e-12)
+    close = {"rtol": 1e-12, "atol": 1e-13 * np.abs(X).max()}  # rounding of a sum
+    np.testing.assert_allclose(fresh.transform(Q), want, **close)
+    np.testing.assert_allclose(fresh.transform(Q[:5]), want[:5], **close)
+    np.testing.assert_allclose(fresh.transform(Q[2:8]), want[2:8], **close)
     assert 0 < len(fresh._law._remembered) <= 20
 
 

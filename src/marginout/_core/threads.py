@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
 from marginout._kernels import _passes
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 #: Multiplications below which a second thread costs more than it brings.
 SERIAL_WORK = 200_000
@@ -26,3 +32,18 @@ def _pools() -> ThreadpoolController:
 def one_blas_thread() -> Any:
     """A context in which BLAS keeps to one thread."""
     return _pools().limit(limits=1, user_api="blas")
+
+
+def in_order(work: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:
+    """`work` of all items, in their order, in so many threads; few results wait to be taken."""
+    if threads == 1:
+        yield from map(work, items)
+        return
+    with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[Result]] = deque()
+        for item in items:
+            waiting.append(pool.submit(work, item))
+            if len(waiting) > threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

@@ -10,20 +10,22 @@ that of Schäfer and Strimmer (2005), and each pair of features uses the rows wh
 
     ρ = Σ_{i≠j} Var r_ij / Σ_{i≠j} r_ij²
 
-All else is found by expectation-maximisation: no step lowers the sum above.
+All else is found by expectation-maximisation, which begins at the law of these r_ij: no step lowers the sum.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.extmath import randomized_svd
 
-from marginout._core.gaussian.law import Law
+from marginout._core.gaussian.law import Law, times
 from marginout._core.gaussian.patterns import Patterns
 from marginout._core.interfaces import Array
+from marginout._core.threads import in_order, worker_threads
 
 #: Features up to which Σ is any matrix, and the rank of L beyond.
 FULL = 64
@@ -43,13 +45,19 @@ class Estimate(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """Standardised rows, 0 where missing; `n` rows that are as many in truth. Centred rows have mean 0."""
+    """Standardised rows, 0 where missing, and ν."""
 
     Y: Array
     patterns: Patterns
-    counts: Array
-    n: int
-    centred: bool
+    prior: float
+
+
+class Expected(NamedTuple):
+    """What a law says of a sample: its log-likelihood, E z of every row, and what the next law needs besides."""
+
+    value: float
+    Z: Array
+    total: Array
 
 
 def estimate(
@@ -66,28 +74,33 @@ def estimate(
     """
     known = ~np.isnan(X)
     mean, scale = _moments(X, known)
-    law = Law(mean, scale, np.zeros((len(mean), 1)), np.ones(len(mean)))
+    n, d = X.shape
+    law = Law(mean, scale, np.zeros((d, 1)), np.ones(d))
     Y = law.standardised(X)
-    live = known & (scale > 0)
-    rho = _shrinkage(Y, live) if shrinkage is None else shrinkage
-    prior = len(X) * rho / (1.0 - rho)
-    d = len(mean)
-    full = d <= FULL if rank is None else rank >= d
-    whole = bool(known.all())
-    sample = _complete(Y) if whole else Sample(Y, Patterns(known), Patterns(known).counts, len(X), False)
-    if full:
-        law = _full(law, (Y.T @ Y + prior * np.eye(d)) / (len(X) + prior))
-        step = _full_step
-    else:
-        law = _start(law, Y, min(rank or FULL, max(1, len(X) - 1), d))
-        step = _low_rank_step
-    history = [likelihood(law, sample, prior)]
-    if full and whole:
-        return Estimate(law, rho, history, True)
+    S, found = _correlations(Y, known & (scale > 0))
+    rho = found if shrinkage is None else shrinkage
+    prior = n * rho / (1.0 - rho)
+    S = (n * S + prior * np.eye(d)) / (n + prior)
     gain = tol * max(1, int(known.sum()))
+    whole = bool(known.all())
+    if d <= FULL if rank is None else rank >= d:
+        law = _full(law, S)
+        if whole:
+            return Estimate(law, rho, [_value(law, S, n + prior)], True)
+        collect, step = _missing_covariance, _full_step
+    else:
+        law = _start(law, S, min(rank or FULL, max(1, n - 1), d))
+        if whole:
+            law, history, converged = _factors(law, S, n + prior, gain, max_iter)
+            return Estimate(law, rho, history, converged)
+        collect, step = _second_moments, _low_rank_step
+    sample = Sample(Y, Patterns(known), prior)
+    expected = expect(law, sample, collect)
+    history = [expected.value]
     for _ in range(max_iter):
-        law = step(law, sample, prior)
-        history.append(likelihood(law, sample, prior))
+        law = step(law, sample, expected)
+        expected = expect(law, sample, collect)
+        history.append(expected.value)
         if history[-1] - history[-2] < gain:
             return Estimate(law, rho, history, True)
     return Estimate(law, rho, history, False)
@@ -109,26 +122,18 @@ def _moments(X: NDArray[np.floating], known: NDArray[np.bool_]) -> tuple[Array, 
     return mean, scale
 
 
-def _shrinkage(Y: Array, known: NDArray[np.bool_]) -> float:
-    """ρ of standardised rows, each pair of features by the rows where both are known."""
+def _correlations(Y: Array, known: NDArray[np.bool_]) -> tuple[Array, float]:
+    """r of standardised rows, each pair of features by the rows where both are known, and its ρ."""
     seen = known.astype(np.float64)
     pairs = seen.T @ seen
-    np.fill_diagonal(pairs, 0.0)
     some = pairs > 1
     count = np.where(some, pairs, 2.0)
     r = np.where(some, Y.T @ Y / count, 0.0)
     squares = Y * Y
     spread = np.where(some, (squares.T @ squares / count - r * r) / (count - 1.0), 0.0)
-    total = float((r * r).sum())
-    return float(np.clip(spread.sum() / total, OWN, MOST)) if total > 0 else MOST
-
-
-def _complete(Y: Array) -> Sample:
-    """Rows that miss nothing: of many, d that have the same second moments."""
-    n, d = Y.shape
-    patterns = Patterns(np.ones((min(n, d), d), dtype=bool))
-    rows = np.asarray(np.linalg.qr(Y, mode="r")) if n > d else Y
-    return Sample(rows, patterns, np.array([float(n)]), n, True)
+    np.fill_diagonal(spread, 0.0)
+    total = float((r * r).sum() - (np.diag(r) ** 2).sum())
+    return r, float(np.clip(spread.sum() / total, OWN, MOST)) if total > 0 else MOST
 
 
 def _full(law: Law, S: Array) -> Law:
@@ -139,37 +144,63 @@ def _full(law: Law, S: Array) -> Law:
     return Law(law.mean, law.scale, loadings, np.full(len(S), own))
 
 
-def _start(law: Law, Y: Array, rank: int) -> Law:
-    """The law of the first principal components."""
-    _, values, vectors = randomized_svd(Y, rank, power_iteration_normalizer="QR", random_state=0)
-    values = values**2 / len(Y)
-    rest = max(float((Y * Y).sum() / len(Y) - values.sum()) / max(1, len(law.mean) - rank), 0.0)
+def _value(law: Law, S: Array, n: float) -> float:
+    """−½n(log|Σ| + tr Σ⁻¹S), in units of each feature's deviation."""
+    B = law.loadings / law.noise[:, None]
+    A = law.precisions(np.ones((1, len(S)), dtype=bool))[0]
+    trace = (np.diag(S) / law.noise).sum() - np.trace(np.linalg.solve(A, B.T @ (S @ B)))
+    return float(-0.5 * n * (np.log(law.noise).sum() + np.linalg.slogdet(A)[1] + trace))
+
+
+def _start(law: Law, S: Array, rank: int) -> Law:
+    """The law of the first principal components of covariance S, in units of its scale."""
+    _, values, vectors = randomized_svd(S, rank, power_iteration_normalizer="QR", random_state=0)
+    rest = max(float(np.trace(S) - values.sum()) / max(1, len(S) - rank), 0.0)
     loadings = vectors.T * np.sqrt(np.maximum(values - rest, 0.0))
-    noise = np.maximum(1.0 - (loadings * loadings).sum(axis=1), START)
-    return Law(law.mean, law.scale, loadings, noise)
+    return Law(law.mean, law.scale, loadings, np.maximum(1.0 - (loadings * loadings).sum(axis=1), START))
 
 
-def likelihood(law: Law, sample: Sample, prior: float) -> float:
-    """What the steps raise, in units of each feature's deviation, 2π apart."""
-    H = sample.Y @ (law.loadings / law.noise[:, None])
+def _factors(law: Law, S: Array, n: float, gain: float, max_iter: int) -> tuple[Law, list[float], bool]:
+    """The likeliest law of low rank for n rows of covariance S: factor analysis (Rubin and Thayer, 1982)."""
+    history = [_value(law, S, n)]
+    for _ in range(max_iter):
+        G = law.posteriors(np.ones((1, len(S)), dtype=bool))[0]
+        B = (law.loadings / law.noise[:, None]) @ G
+        C = S @ B
+        loadings = np.linalg.solve(G + B.T @ C, C.T).T
+        noise = np.maximum(np.diag(S) - np.einsum("dr,dr->d", loadings, C), OWN)
+        law = Law(law.mean, law.scale, np.ascontiguousarray(loadings), noise)
+        history.append(_value(law, S, n))
+        if history[-1] - history[-2] < gain:
+            return law, history, True
+    return law, history, False
+
+
+#: What a step needs of some patterns besides E z: of the law, the patterns, which, their G, and E z of their rows.
+Collect = Callable[[Law, Patterns, slice, Array, Array], Array]
+
+
+def expect(law: Law, sample: Sample, collect: Collect) -> Expected:
+    """What the law says of the sample."""
+    patterns = sample.patterns
+    Z = sample.Y @ (law.loadings / law.noise[:, None])
     logs, value = np.log(law.noise), -float((sample.Y**2 / law.noise).sum())
-    step = max(1, 2**22 // law.rank**2)
-    for start in range(0, len(sample.patterns), step):
-        some = slice(start, start + step)
-        known = sample.patterns.known[some]
-        roots = np.linalg.cholesky(law.precisions(known))
-        twice = 2 * np.log(np.einsum("uii->ui", roots)).sum(axis=1)
-        value -= float(sample.counts[some] @ (known @ logs + twice))
-        for rows, root in zip(sample.patterns.rows[some], roots, strict=True):
-            half = np.linalg.solve(root, H[rows].T)
-            value += float((half * half).sum())
-    if prior:
-        everything = np.ones((1, len(law.noise)), dtype=bool)
-        G = law.posteriors(everything)[0]
-        B = law.loadings / law.noise[:, None]
-        trace = float((1.0 / law.noise).sum() - np.einsum("dr,rs,ds->", B, G, B))
-        value -= prior * (trace + float(logs.sum()) - float(np.linalg.slogdet(G)[1]))
-    return 0.5 * value
+
+    def run(some: slice) -> tuple[float, Array]:
+        A = law.precisions(patterns.known[some])
+        twice = 2.0 * np.log(np.einsum("uii->ui", np.linalg.cholesky(A))).sum(axis=1)
+        G: Array = np.asarray(np.linalg.inv(A))
+        rows = patterns.rows(some)
+        H = Z[rows]
+        Z[rows] = E = times(G, H, patterns, some)
+        value = float((H * E).sum() - patterns.counts[some] @ (patterns.known[some] @ logs + twice))
+        return value, collect(law, patterns, some, G, E)
+
+    total: Any = 0.0
+    for own, each in in_order(run, law.slices(patterns), worker_threads(len(patterns) * law.loadings.size)):
+        value += own
+        total += each
+    return Expected(0.5 * value + _value(law, np.eye(len(logs)), sample.prior), Z, total)
 
 
 def _moved(law: Law, shift: Array, sample: Sample) -> Law:
@@ -180,42 +211,45 @@ def _moved(law: Law, shift: Array, sample: Sample) -> Law:
     return Law(law.mean + law.scale * shift, law.scale, law.loadings, law.noise)
 
 
-def _full_step(law: Law, sample: Sample, prior: float) -> Law:
+def _missing_covariance(law: Law, patterns: Patterns, some: slice, G: Array, E: Array) -> Array:
+    """Σ of the covariances of what is missing, (d, d)."""
+    return law.summed_covariance(~patterns.known[some], G, patterns.counts[some])
+
+
+def _full_step(law: Law, sample: Sample, expected: Expected) -> Law:
     """One step of expectation-maximisation, where Σ is any matrix."""
     patterns = sample.patterns
-    Z = law.latent(sample.Y, patterns)
     missing = ~patterns.known[patterns.index]
-    filled = np.where(missing, Z @ law.loadings.T, sample.Y)
-    spread = np.zeros((len(law.mean), len(law.mean)))
-    for some, G in law.parts(patterns):
-        spread += law.summed_covariance(~patterns.known[some], G, sample.counts[some])
+    filled = np.where(missing, expected.Z @ law.loadings.T, sample.Y)
     shift = filled.mean(axis=0)
     filled -= shift
-    S = (filled.T @ filled + spread + prior * np.eye(len(spread))) / (sample.n + prior)
-    return _full(_moved(law, shift, sample), S)
+    S = filled.T @ filled + expected.total
+    np.einsum("dd->d", S)[...] += sample.prior
+    return _full(_moved(law, shift, sample), S / (len(filled) + sample.prior))
 
 
-def _low_rank_step(law: Law, sample: Sample, prior: float) -> Law:
+def _second_moments(law: Law, patterns: Patterns, some: slice, G: Array, E: Array) -> Array:
+    """Σ E zzᵀ of the rows where each feature is known, the lower triangle, (d, r(r + 1)/2)."""
+    rows, columns = law.triangle
+    Q = G.reshape(len(G), -1).take(rows * law.rank + columns, axis=1)
+    Q *= patterns.counts[some, None]
+    one, where, others = patterns.alone(some)
+    Q[one] += E[where[:, None], rows] * E[where[:, None], columns]
+    for i, own in others:
+        Q[i] += (E[own].T @ E[own])[rows, columns]
+    return np.asarray(patterns.known[some].T.astype(np.float64) @ Q)
+
+
+def _low_rank_step(law: Law, sample: Sample, expected: Expected) -> Law:
     """One step of expectation-maximisation for a low rank: a regression on z and 1 for every feature."""
     patterns, r, d = sample.patterns, law.rank, len(law.mean)
-    Y, rows, columns = sample.Y, *np.tril_indices(r)
-    Z = Y @ (law.loadings / law.noise[:, None])
-    inner = np.zeros((d, len(rows)))
-    for some, G in law.parts(patterns):
-        Q = G * sample.counts[some, None, None]
-        for own, each, second in zip(patterns.rows[some], G, Q, strict=True):
-            Z[own] = Z[own] @ each
-            second += Z[own].T @ Z[own]
-        inner += patterns.known[some].T.astype(np.float64) @ Q[:, rows, columns]
+    Y, Z, prior, (rows, columns) = sample.Y, expected.Z, sample.prior, law.triangle
     system = np.zeros((d, r + 1, r + 1))
-    system[:, rows, columns] = inner
-    system[:, columns, rows] = inner
+    system[:, rows, columns] = system[:, columns, rows] = expected.total
     right = np.zeros((d, r + 1))
-    right[:, :r] = Y.T @ Z
-    count = sample.counts @ patterns.known
-    if not sample.centred:
-        right[:, r] = Y.sum(axis=0)
-        system[:, r, :r] = system[:, :r, r] = patterns.known.T.astype(np.float64) @ patterns.sums(Z)
+    right[:, :r], right[:, r] = Y.T @ Z, Y.sum(axis=0)
+    count = patterns.counts @ patterns.known
+    system[:, r, :r] = system[:, :r, r] = patterns.known.T.astype(np.float64) @ patterns.sums(Z)
     system[:, r, r] = np.maximum(count, 1.0)
     if prior:
         G = law.posteriors(np.ones((1, d), dtype=bool))[0]

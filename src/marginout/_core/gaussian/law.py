@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from threading import Lock
 from typing import Any
@@ -24,12 +23,24 @@ from numpy.typing import NDArray
 
 from marginout._core.gaussian.patterns import Patterns
 from marginout._core.interfaces import Array
-from marginout._core.threads import one_blas_thread, worker_threads
+from marginout._core.threads import in_order, worker_threads
 
-#: Numbers of the matrices G that are worked on at a time: 32 MB.
-AT_ONCE = 2**22
+#: Numbers of the matrices G that are worked on at a time: 16 MB.
+AT_ONCE = 2**21
 #: Numbers of the matrices G that a law remembers, and that a conditional variance keeps: 64 MB and 256 MB.
 REMEMBERED, KEPT = 2**23, 2**25
+
+
+def times(G: Array, H: Array, patterns: Patterns, some: slice) -> Array:
+    """G h of the rows of some patterns, each with its pattern's G; H is in the order of `patterns.rows`."""
+    one, where, others = patterns.alone(some)
+    out = np.empty_like(H)
+    if len(one):
+        each = G if len(one) == len(G) else G[one]
+        out[where] = np.matmul(each, H[where, :, None])[:, :, 0]
+    for i, own in others:
+        out[own] = H[own] @ G[i].T
+    return out
 
 
 class Law:
@@ -62,13 +73,22 @@ class Law:
         return int(self.loadings.shape[1])
 
     @cached_property
-    def _triangle(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def triangle(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Rows and columns of the lower triangle of G."""
         return np.tril_indices(self.rank)
+
+    @cached_property
+    def _places(self) -> NDArray[np.intp]:
+        """Where every entry of G stands in its lower triangle, (r·r,)."""
+        rows, columns = self.triangle
+        places = np.zeros((self.rank, self.rank), dtype=np.intp)
+        places[rows, columns] = places[columns, rows] = np.arange(len(rows))
+        return places.ravel()
 
     @cached_property
     def _products(self) -> Array:
         """l_d l_dᵀ/D_d of every feature, the lower triangle, (d, r(r + 1)/2)."""
-        rows, columns = self._triangle
+        rows, columns = self.triangle
         scaled = self.loadings / self.noise[:, None]
         return np.asarray(scaled[:, rows] * self.loadings[:, columns])
 
@@ -84,25 +104,25 @@ class Law:
         return np.asarray(Y)
 
     def precisions(self, known: NDArray[np.bool_]) -> Array:
-        """A of some patterns, (u, r, r), of which the lower triangle is filled."""
-        A = np.zeros((len(known), self.rank, self.rank))
-        A[:, self._triangle[0], self._triangle[1]] = known.astype(np.float64) @ self._products
+        """A of some patterns, (u, r, r)."""
+        packed = known.astype(np.float64) @ self._products
+        A = packed.take(self._places, axis=1).reshape(len(known), self.rank, self.rank)
         np.einsum("uii->ui", A)[...] += 1.0
-        return A
+        return np.asarray(A)
 
     def posteriors(self, known: NDArray[np.bool_]) -> Array:
         """G of some patterns, (u, r, r)."""
-        A = self.precisions(known)
-        upper = self._triangle
-        A[:, upper[1], upper[0]] = A[:, upper[0], upper[1]]
-        return np.asarray(np.linalg.inv(A))
+        return np.asarray(np.linalg.inv(self.precisions(known)))
 
     def parts(self, patterns: Patterns) -> Iterator[tuple[slice, Array]]:
         """G of all patterns, so many at a time that memory stays small."""
-        step = max(1, AT_ONCE // self.rank**2)
-        for start in range(0, len(patterns), step):
-            some = slice(start, min(start + step, len(patterns)))
+        for some in self.slices(patterns):
             yield some, self._recalled(patterns.names[some], patterns.known[some])
+
+    def slices(self, patterns: Patterns) -> list[slice]:
+        """All patterns, so many at a time that memory stays small."""
+        step = max(1, AT_ONCE // self.rank**2)
+        return [slice(i, min(i + step, len(patterns))) for i in range(0, len(patterns), step)]
 
     def _recalled(self, names: list[bytes], known: NDArray[np.bool_]) -> Array:
         """G of some patterns; those seen lately are not computed again."""
@@ -133,8 +153,8 @@ class Law:
         """E z of standardised rows, (n, r)."""
         Z = Y @ (self.loadings / self.noise[:, None])
         for some, G in self.parts(patterns):
-            for rows, each in zip(patterns.rows[some], G, strict=True):
-                Z[rows] = Z[rows] @ each
+            rows = patterns.rows(some)
+            Z[rows] = times(G, Z[rows], patterns, some)
         return np.asarray(Z)
 
     def fill(self, X: NDArray[Any]) -> NDArray[Any]:
@@ -154,8 +174,8 @@ class Law:
         Z = self.latent(self.standardised(some), patterns)
         E = rng.standard_normal(Z.shape)
         for part, G in self.parts(patterns):
-            for own, root in zip(patterns.rows[part], np.linalg.cholesky(G), strict=True):
-                Z[own] += E[own] @ root.T
+            rows, root = patterns.rows(part), np.asarray(np.linalg.cholesky(G))
+            Z[rows] += times(root, E[rows], patterns, part)
         noise = rng.standard_normal(some.shape) * np.sqrt(self.noise)
         drawn = self.mean + self.scale * (Z @ self.loadings.T + noise)
         out[rows] = np.where(missing[rows], drawn, some).astype(X.dtype)
@@ -176,7 +196,7 @@ class Law:
 
     def spread(self, G: Array) -> Array:
         """l_d·G l_d + D_d of some G and every feature, (u, d)."""
-        rows, columns = self._triangle
+        rows, columns = self.triangle
         twice = np.where(rows == columns, 1.0, 2.0)
         squares = (self._products * self.noise[:, None]).T
         return np.asarray((G[:, rows, columns] * twice) @ squares + self.noise)
@@ -205,10 +225,6 @@ class Law:
         def run(some: NDArray[np.intp]) -> None:
             out[some] = work(X[some] if X.dtype == bool else X[some].astype(np.float64))
 
-        if threads == 1 or len(pieces) < 2:
-            for some in pieces:
-                run(some)
-            return out
-        with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
-            list(pool.map(run, pieces))
+        for _ in in_order(run, pieces, threads if len(pieces) > 1 else 1):
+            pass
         return out

@@ -38,10 +38,25 @@ class Patterns:
         return np.bincount(self.index, minlength=len(self)).astype(np.float64)
 
     @cached_property
-    def rows(self) -> list[NDArray[np.intp]]:
-        """The rows of every pattern."""
-        order = np.argsort(self.index, kind="stable")
-        return np.split(order, np.cumsum(self.counts.astype(np.intp))[:-1])
+    def order(self) -> NDArray[np.intp]:
+        """The rows, those of the first pattern first."""
+        return np.argsort(self.index, kind="stable")
+
+    @cached_property
+    def starts(self) -> NDArray[np.intp]:
+        """Where the rows of each pattern begin in that order, and where the last ones end."""
+        return np.concatenate([[0], np.cumsum(self.counts.astype(np.intp))])
+
+    def rows(self, some: slice) -> NDArray[np.intp]:
+        """The rows of some patterns, in that order."""
+        return self.order[self.starts[some.start] : self.starts[some.stop]]
+
+    def alone(self, some: slice) -> tuple[NDArray[np.intp], NDArray[np.intp], list[tuple[int, slice]]]:
+        """Which of some patterns have one row, and where it stands in `rows`; the others, and where theirs do."""
+        starts = self.starts[some.start : some.stop + 1] - self.starts[some.start]
+        one = np.diff(starts) == 1
+        others = [(int(i), slice(int(starts[i]), int(starts[i + 1]))) for i in np.flatnonzero(~one)]
+        return np.flatnonzero(one), starts[:-1][one], others
 
     @cached_property
     def _selector(self) -> Any:
