@@ -2,7 +2,8 @@
 
 Without noise the hinge and the ε-insensitive loss have kinks that no smooth method
 likes, but their dual is a box-constrained quadratic problem (see `_kernels/_dual.pyx`).
-The duality gap, with the offset optimal for w and β made feasible, is the certificate.
+An offset makes Σβ = 0 a constraint of the dual. The duality gap, with the best offset for w and β made
+feasible, is the certificate.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import numpy as np
 from marginout._core.interfaces import Array, Design, Monitor, Objective, Point, Result
 from marginout._core.objective import settled
 from marginout.losses import Box
-from marginout.solvers._coordinate import SEED, balance, flattest
 from marginout.solvers._progress import Progress
 
 #: Sweeps before the first look at the duality gap, and the largest factor from one look to the next.
@@ -28,6 +28,10 @@ DUE = 0.7
 #: Weight ρ of ½ρ(Σβ)² in the augmented Lagrangian, as a fraction of the examples' mean squared norm.
 RHO = 0.01
 TINY = 1e-300
+#: State of the generator that shuffles the examples at the start.
+SEED = 88172645463325252
+#: Slopes below this fraction of their sum count as zero.
+FLAT = 1e-12
 
 
 def suits(objective: Objective) -> bool:
@@ -162,3 +166,24 @@ class _Descent:
             self.sweeps += 1
             if self.worst < self.enough and self.sweeps >= least:
                 break
+
+
+def flattest(kinks: Array, rises: Array, first: float) -> float:
+    """The minimiser of a convex, piecewise linear function of one variable.
+
+    Its slope is `first` < 0 at −∞, and `rises` by a positive number at each of the kinks. Where the function
+    is constant between two kinks, the middle is taken.
+    """
+    order = np.argsort(kinks, kind="stable")
+    slope = first + np.cumsum(rises[order])
+    flat, last = FLAT * rises.sum(), len(order) - 1
+    low = min(int(np.searchsorted(slope, -flat)), last)
+    high = min(int(np.searchsorted(slope, flat, side="right")), last)
+    ends = kinks[order[[low, max(low, high)]]]
+    return float(0.5 * (ends[0] + ends[1]) if high > low else ends[0])
+
+
+def balance(up: float, down: float) -> tuple[float, float]:
+    """Factors of the positive and the negative β, whose sums are `up` and −`down`, that make Σβ = 0."""
+    lighter = min(up, down)
+    return lighter / up if up > 0 else 0.0, lighter / down if down > 0 else 0.0

@@ -18,8 +18,8 @@ from marginout._core.design.storage import csr_arrays
 from marginout._core.interfaces import Array, Monitor, Penalty, Result
 from marginout._core.threads import worker_threads
 from marginout._kernels import _fdrop
-from marginout.solvers._coordinate import SEED, balance, flattest
 from marginout.solvers._progress import total_history
+from marginout.solvers.dual import SEED, balance, flattest
 
 #: Sweeps before the duality gap is first computed, and the factor from one time to the next.
 FIRST_LOOK, NEXT_LOOK = 4, 1.3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from marginout.solvers._coordinate import balance, flattest
+from marginout.solvers.dual import balance, flattest
 
 
 @pytest.mark.parametrize("seed", range(20))
