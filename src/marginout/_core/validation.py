@@ -95,6 +95,17 @@ def check_features(X: Any, noise: Noise) -> Any:
     return X
 
 
+def check_shift(noise: Noise, d: int, fit_intercept: bool) -> Array:
+    """The constant part of the noisy features' mean, (d,), which is 0 where there is no offset."""
+    shift = noise.shift(d)
+    if shift.any() and not fit_intercept:
+        raise ValueError(
+            f"{noise!r} moves the mean of every example by a constant, which only an offset can take "
+            "up: fit_intercept=False must be True."
+        )
+    return shift
+
+
 def check_solution(parameters: dict[str, Any], **values: Any) -> None:
     """Refuse a solution in which something is not finite: nothing of it may be kept.
 
@@ -205,6 +216,16 @@ def canonical(X: Any) -> Any:
         Y = Y.copy()
         Y.sum_duplicates()
     return Y
+
+
+def csr_arrays(X: Any) -> tuple[Any, Any, Any]:
+    """Data, column indices and row ends of CSR X, as the kernels take them: contiguous, of one index type.
+
+    The kernels take the address of the first entry, so that an empty matrix is given one.
+    """
+    indptr = X.indptr.astype(X.indices.dtype, copy=False)
+    data, indices = (X.data, X.indices) if X.nnz else (np.zeros(1, X.dtype), np.zeros(1, indptr.dtype))
+    return np.ascontiguousarray(data), np.ascontiguousarray(indices), np.ascontiguousarray(indptr)
 
 
 def tidy(X: Any) -> Any:

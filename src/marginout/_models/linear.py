@@ -11,7 +11,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import r2_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -27,7 +26,7 @@ from marginout._core.fit import (
     untouched_on_failure,
     with_callbacks,
 )
-from marginout._core.gaussian import Law, estimate, score_variances
+from marginout._core.gaussian import Law, estimate
 from marginout._core.interfaces import Array, Minimizer, Penalty, Solver
 from marginout._core.joint import join
 from marginout._core.missing import OPTIONS as MISSING
@@ -46,7 +45,7 @@ from marginout._core.targets import (
     check_targets,
     class_table,
 )
-from marginout._core.validation import check_features, check_option, tidy, warn_user
+from marginout._core.validation import check_features, check_option, check_shift, tidy, warn_user
 from marginout.losses import Loss
 from marginout.noise import Noise, resolve
 from marginout.noise._auto import Extent
@@ -181,9 +180,7 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
             return
         what = f"scores of the training data differ by {spread:.1e} only"
         if hasattr(self, "classes_"):
-            what += (
-                ", and all are taken for one class" if not self._several(scores) else ", by rounding errors"
-            )
+            what += ", by rounding errors" if self._several(scores) else ", and all are taken for one class"
         cures = [f"lower n_deletions={self.n_deletions}"] if hasattr(self, "n_deletions") else []
         if plan.noise.moments(X.shape[1]).coefficient.any():
             cures.append(f"lower noise={shorten(repr(self.noise), 60, placeholder=' …')}")
@@ -207,13 +204,7 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
 
     def _shift(self, noise: Noise, d: int, fit_intercept: bool) -> Array:
         """The constant part of the noisy features' mean: the solvers' offset contains w·shift."""
-        shift = noise.shift(d)
-        if shift.any() and not fit_intercept:
-            raise ValueError(
-                f"{noise!r} moves the mean of every example by a constant, which only an offset can take "
-                "up: fit_intercept=False must be True."
-            )
-        return shift
+        return check_shift(noise, d, fit_intercept)
 
     def _asks_for_noise(self) -> bool:
         """Whether the noise is what the data bear."""
@@ -290,18 +281,6 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
             )
         return self._law
 
-    def _softened(self, X: Any) -> Array:
-        """Scores of which the logistic function is the expected probability where values are missing.
-
-        For a normal score, E σ(s) ≈ σ(m/√(1 + πv/8)).
-        """
-        scores = self._scores(X)
-        if self.missing != "conditional":
-            return scores
-        W = np.atleast_2d(self.coef_).T
-        variance = score_variances(self._fitted_law(), self._validated(X, reset=False), W)
-        return scores / np.sqrt(1.0 + np.pi / 8.0 * (variance[:, 0] if scores.ndim == 1 else variance))
-
     def _checked(self, X: Any) -> Any:
         """X to predict for, validated, its NaN deleted as in the fit, whatever `noise` was set to since."""
         check_is_fitted(self)
@@ -315,28 +294,11 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         """Scores of checked X, (n, K)."""
         return np.asarray(linear_scores(X, np.atleast_2d(self.coef_).T) + self.intercept_)
 
-    def _export(self, model: Any) -> Any:
-        """Give a scikit-learn model this one's fitted attributes."""
-        check_is_fitted(self)
-        if self.missing == "conditional":
-            raise ValueError(
-                "to_sklearn() has no counterpart of missing='conditional': put a GaussianImputer in front of "
-                "a model with missing='error', and export the fitted model."
-            )
-        names = "coef_", "intercept_", "classes_", "n_features_in_", "feature_names_in_"
-        for name in names:
-            if hasattr(self, name):
-                value = getattr(self, name)
-                setattr(model, name, value.copy() if isinstance(value, np.ndarray) else value)
-        model.n_iter_ = np.array([self.n_iter_]) if isinstance(model, LogisticRegression) else self.n_iter_
-        return model
-
     def _needs_positive(self) -> bool:
         return isinstance(self.noise, Noise) and self.noise.positive_only
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.input_tags.positive_only = self._needs_positive()
         tags.input_tags.allow_nan = self.missing != "error"
         tags.input_tags.sparse = self.missing != "conditional"

@@ -30,7 +30,7 @@ from marginout._core.design.storage import Design, make_design
 from marginout._core.interfaces import Array, Solver
 from marginout._core.objective import Objective
 from marginout._core.shard import Shard
-from marginout._core.validation import check_solution
+from marginout._core.validation import check_shift, check_solution
 from marginout._search.problem import Problem
 from marginout.noise import Noise
 from marginout.solvers import Result, choose, dual, ncg, newton, single_precision
@@ -93,7 +93,8 @@ def walk(problem: Problem, Cs: Array, models: list[Noise], visit: Visit, n_jobs:
                 visit(parts, solution)
 
     chains = _chains(problem, models)
-    shifts = [_shift(problem, model) for model in models]
+    # The solvers' offset contains w·shift.
+    shifts = [check_shift(model, problem.X.shape[1], problem.fit_intercept) for model in models]
     with ThreadPoolExecutor(min(effective_n_jobs(n_jobs), len(chains))) as pool:
         futures = [pool.submit(run, chain) for chain in chains]
         try:
@@ -104,14 +105,6 @@ def walk(problem: Problem, Cs: Array, models: list[Noise], visit: Visit, n_jobs:
             for future in futures:
                 future.cancel()
             raise
-
-
-def _shift(problem: Problem, model: Noise) -> Array:
-    """The constant part of the noisy features' mean: the solvers' offset contains w·shift."""
-    shift = model.shift(problem.X.shape[1])
-    if shift.any() and not problem.fit_intercept:
-        raise ValueError(f"{model!r} moves all features by a constant: fit_intercept=False must be True.")
-    return shift
 
 
 @lru_cache(maxsize=1)

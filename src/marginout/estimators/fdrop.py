@@ -14,6 +14,7 @@ from marginout._core.validation import check_count, set_parameters
 from marginout._models.fdrop.solver import DeletionProblem, solve
 from marginout._models.linear import DropoutClassifier
 from marginout.estimators._docstrings import documented
+from marginout.estimators._export import export
 from marginout.losses import Hinge, Loss
 from marginout.noise import Deletion, Noise
 
@@ -135,4 +136,4 @@ class FeatureDeletionSVC(DropoutClassifier):
 
     def to_sklearn(self) -> LinearSVC:
         """A fitted :class:`sklearn.svm.LinearSVC` with the same predictions."""
-        return self._export(LinearSVC(loss="hinge", C=self.C, fit_intercept=self.fit_intercept))
+        return export(self, LinearSVC(loss="hinge", C=self.C, fit_intercept=self.fit_intercept))

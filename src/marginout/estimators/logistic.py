@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import LabelBinarizer
 
+from marginout._core.gaussian import score_variances
 from marginout._core.interfaces import Array
 from marginout._core.validation import check_option, set_parameters
+from marginout._models.linear import DropoutLinearModel
 from marginout._models.online.partial_fit import OnlineClassifier
 from marginout.estimators._docstrings import documented
+from marginout.estimators._export import export
 from marginout.losses import Loss, logistic
 from marginout.noise import Noise
 
@@ -27,16 +29,27 @@ def log_probabilities(scores: Array, softmax: bool) -> Array:
     return np.asarray(each - logsumexp(each, axis=1, keepdims=True))
 
 
-class LogisticProbabilities:
+class LogisticProbabilities(DropoutLinearModel):
     """Class probabilities from scores."""
 
-    _softened: Callable[[Any], Array]
     #: How the fit took several classes; of models that have no such parameter, and before a fit.
     multi_class_: str = "ovr"
 
     def _has_softmax(self) -> bool:
         """Whether the probabilities of several classes are the softmax of their scores."""
         return self.multi_class_ != "ovr"
+
+    def _softened(self, X: Any) -> Array:
+        """Scores of which the logistic function is the expected probability where values are missing.
+
+        For a normal score, E σ(s) ≈ σ(m/√(1 + πv/8)).
+        """
+        scores = self._scores(X)
+        if self.missing != "conditional":
+            return scores
+        W = np.atleast_2d(self.coef_).T
+        variance = score_variances(self._fitted_law(), self._validated(X, reset=False), W)
+        return scores / np.sqrt(1.0 + np.pi / 8.0 * (variance[:, 0] if scores.ndim == 1 else variance))
 
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the class probabilities.
@@ -175,13 +188,13 @@ class DropoutLogisticRegression(LogisticProbabilities, OnlineClassifier):
         def plain() -> LogisticRegression:
             return LogisticRegression(C=self.C, fit_intercept=self.fit_intercept)
 
-        whole = self._export(plain())
+        whole = export(self, plain())
         if len(self.classes_) == 2 or self._has_softmax():
             return whole
         model = OneVsRestClassifier(plain())
         model.estimators_ = []
         for coef, intercept in zip(self.coef_, self.intercept_, strict=True):
-            one = self._export(plain())
+            one = export(self, plain())
             one.coef_, one.intercept_ = coef[None].copy(), np.array([intercept])
             one.classes_ = np.array([0, 1])
             model.estimators_.append(one)

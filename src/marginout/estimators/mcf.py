@@ -21,6 +21,7 @@ from marginout._models.mcf import least_squares, solver
 from marginout._models.mcf.cumulants import Coding
 from marginout._models.mcf.objective import MgfObjective
 from marginout.estimators._docstrings import documented
+from marginout.estimators._export import export
 from marginout.estimators.logistic import log_probabilities
 from marginout.losses import Loss, Quadratic
 from marginout.noise import Noise
@@ -195,7 +196,7 @@ class MCFClassifier(DropoutClassifier):
             loss, and :class:`~sklearn.svm.LinearSVC` for the others.
         """
         model = LogisticRegression if self.loss == "logistic" else LinearSVC
-        return self._export(model(C=self.C, fit_intercept=self.fit_intercept))
+        return export(self, model(C=self.C, fit_intercept=self.fit_intercept))
 
 
 @documented
@@ -274,4 +275,4 @@ class MCFRegressor(DropoutRegressor):
 
     def to_sklearn(self) -> Ridge:
         """A fitted :class:`sklearn.linear_model.Ridge` with the same predictions."""
-        return self._export(Ridge(alpha=1 / self.C, fit_intercept=self.fit_intercept))
+        return export(self, Ridge(alpha=1 / self.C, fit_intercept=self.fit_intercept))

@@ -19,6 +19,7 @@ from marginout._models.online.partial_fit import OnlineRegressor
 from marginout._search.problem import RATES
 from marginout._search.search import Search
 from marginout.estimators._docstrings import documented
+from marginout.estimators._export import export
 from marginout.losses import Loss, Pinball
 
 
@@ -181,7 +182,7 @@ class DropoutQuantileRegressor(QuantilePredictions, OnlineRegressor):
                 f"quantile={self.quantile!r}: scikit-learn's QuantileRegressor has one quantile. Fit a model "
                 "for each of them, with a number as quantile."
             )
-        model = self._export(QuantileRegressor(quantile=self.quantile, fit_intercept=self.fit_intercept))
+        model = export(self, QuantileRegressor(quantile=self.quantile, fit_intercept=self.fit_intercept))
         model.intercept_ = float(model.intercept_[0])
         return model
 

@@ -11,6 +11,7 @@ from marginout._core.interfaces import Array
 from marginout._core.validation import check_option, check_real, set_parameters
 from marginout._models.online.partial_fit import OnlineClassifier, OnlineRegressor
 from marginout.estimators._docstrings import documented
+from marginout.estimators._export import export
 from marginout.losses import HINGES, EpsilonInsensitive, Loss
 
 
@@ -108,7 +109,7 @@ class DropoutSVC(OnlineClassifier):
 
     def to_sklearn(self) -> LinearSVC:
         """A fitted :class:`sklearn.svm.LinearSVC` with the same predictions."""
-        return self._export(LinearSVC(loss=self.loss, C=self.C, fit_intercept=self.fit_intercept))
+        return export(self, LinearSVC(loss=self.loss, C=self.C, fit_intercept=self.fit_intercept))
 
 
 @documented
@@ -186,4 +187,4 @@ class DropoutSVR(OnlineRegressor):
 
     def to_sklearn(self) -> LinearSVR:
         """A fitted :class:`sklearn.svm.LinearSVR` with the same predictions."""
-        return self._export(LinearSVR(epsilon=self.epsilon, C=self.C, fit_intercept=self.fit_intercept))
+        return export(self, LinearSVR(epsilon=self.epsilon, C=self.C, fit_intercept=self.fit_intercept))

@@ -25,9 +25,9 @@ from marginout._core.design.storage import (
     DenseDesign,
     Design,
     centred,
-    csr_arrays,
 )
 from marginout._core.interfaces import Array, Columns
+from marginout._core.validation import csr_arrays
 from marginout._kernels import _groups
 from marginout.noise import Noise
 

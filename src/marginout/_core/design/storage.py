@@ -34,6 +34,7 @@ from marginout._core.design.buffers import BufferPool
 from marginout._core.design.hessians import Hessians
 from marginout._core.interfaces import Array, Columns
 from marginout._core.threads import SERIAL_WORK, one_blas_thread, worker_threads
+from marginout._core.validation import csr_arrays
 from marginout._kernels import _dual, _passes
 from marginout.noise import Noise
 
@@ -61,16 +62,6 @@ def linear_scores(X: Any, W: Array) -> Array:
     rows = max(16, BLOCK_ENTRIES * X.shape[0] // max(entries, 1))
     starts = range(0, X.shape[0], rows)
     return np.concatenate([np.asarray(X[i : i + rows] @ W) for i in starts])
-
-
-def csr_arrays(X: Any) -> tuple[Any, Any, Any]:
-    """Data, column indices and row ends of CSR X, as the kernels take them: contiguous, of one index type.
-
-    The kernels take the address of the first entry, so that an empty matrix is given one.
-    """
-    indptr = X.indptr.astype(X.indices.dtype, copy=False)
-    data, indices = (X.data, X.indices) if X.nnz else (np.zeros(1, X.dtype), np.zeros(1, indptr.dtype))
-    return np.ascontiguousarray(data), np.ascontiguousarray(indices), np.ascontiguousarray(indptr)
 
 
 class Design(Hessians):
@@ -106,11 +97,9 @@ class Design(Hessians):
         return design
 
     def select(self, columns: Columns) -> Self:
-        """The same design for some of the outputs."""
         return self if np.isscalar(self.factors) else self.with_factors(np.asarray(self.factors)[columns])
 
     def serial(self) -> Self:
-        """The same design for a caller that has threads of its own."""
         design = copy(self)
         design._serial = True
         return design
@@ -132,21 +121,17 @@ class Design(Hessians):
         return self, slice(None)
 
     def scores(self, count: int, K: int) -> tuple[Array, ...]:
-        """Some arrays with a number for every example and problem, (n, K) each, to be filled."""
         if self._pool is not None:
             return self._pool.empty(count, (self.n, K))
-        return tuple(np.empty((self.n, K)) for _ in range(count))
+        return super().scores(count, K)
 
     def threads(self, work: int) -> int:
-        """How many threads some multiplications are worth, within the limits in force."""
         return 1 if self._serial else worker_threads(work)
 
     def apply(self, P: Array) -> Array:
-        """M P alone, (n, K)."""
         return linear_scores(self.X, self._scaled(P))
 
     def line(self, W: Array, P: Array) -> tuple[Array, Array, Array]:
-        """M P, V (W∘P) and V (P∘P), each (n, K)."""
         xp, vwp, vpp = self._line(*map(np.ascontiguousarray, (self._scaled(W), self._scaled(P))))
         if self.power == 0:
             vwp += np.einsum("d,dk,dk->k", self.coefficient, W, P)
@@ -157,7 +142,6 @@ class Design(Hessians):
         return xp, vwp, vpp
 
     def pullback(self, W: Array, dm: Array, dv: Array) -> Array:
-        """Mᵀdm + 2 W∘(Vᵀdv), (d, K): the adjoint of :meth:`moments` at W."""
         if not np.isscalar(self.factors):
             dv = self.factors * dv
         G = self._scaled(self._pullback(self._scaled(W), dm, dv))
@@ -166,7 +150,6 @@ class Design(Hessians):
         return G
 
     def diagonal(self, a: Array) -> tuple[Array, Array]:
-        """(M∘M)ᵀa and Vᵀa, each (d, K)."""
         squares = self._squares(a) * (self.scale**2)[:, None]
         if self.power == 2:
             variance = self.coefficient[:, None] * squares

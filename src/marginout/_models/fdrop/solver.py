@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from marginout._core.design.storage import csr_arrays
 from marginout._core.interfaces import Array, Monitor, Penalty, Result
 from marginout._core.threads import worker_threads
+from marginout._core.validation import csr_arrays
 from marginout._kernels import _fdrop
 from marginout.solvers._progress import total_history
 from marginout.solvers.dual import SEED, balance, flattest

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marginout._core.design.storage import csr_arrays
+from marginout._core.validation import csr_arrays
 from marginout._kernels import _stochastic
 from marginout.noise import Noise
 
