@@ -156,7 +156,7 @@ NOT_POSITIVE = 0, -1.0, np.nan, np.inf, "1", None, True, [1.0], 1j, 10**400
 BAD_PARAMETERS = [
     *wrong("C", *NOT_POSITIVE, 1e308),
     *wrong("tol", *NOT_POSITIVE),
-    *wrong("noise", 1.0, 1, -0.1, np.nan, np.inf, None, True, "0.5", [0.5], np.array([0.5] * D), Dropout),
+    *wrong("noise", 1.0, 1, -0.1, np.nan, np.inf, True, "0.5", [0.5], np.array([0.5] * D), Dropout),
     *wrong("solver", "newton-cg", "", None, 3, ["ncg"]),
     *wrong("expectation", "exact", "", None, 3),
     *wrong("max_iter", 0, -1, 1.5, 10.0, np.nan, "100", None, True),
