@@ -26,6 +26,7 @@ from marginout import (
     LatentDropoutSVR,
 )
 from marginout._core.design.storage import design_of
+from marginout._core.fit import heard
 from marginout._models.latent import model as latent_model
 from marginout._models.latent.activations import ACTIVATIONS
 from marginout._models.latent.batches import PARTS, make_batches
@@ -34,10 +35,11 @@ from marginout._models.latent.stochastic import (
     Adam,
     SampledLoss,
     Sampling,
-    Schedule,
     Single,
     Softmax,
     Training,
+    epochs,
+    rate,
 )
 from marginout.losses import EpsilonInsensitive, Hinge, Quadratic, logistic
 from marginout.noise import BitSwap, Deletion, Dropout, Gaussian, GroupDropout, Laplace, Poisson
@@ -294,29 +296,44 @@ def test_adam_is_the_formula_of_the_paper():
             assert_allclose(net[i], w[i], rtol=1e-4, atol=1e-5)
 
 
-def test_the_rate_rises_stays_and_falls_to_zero():
-    schedule, history, rates = Schedule(100, 1e-3, 1000), [], []
-    while len(history) < schedule.last:
-        schedule.begin(history)
-        rates += [schedule.rate(100 * len(history) + i) for i in range(100)]
-        history.append(1.0 + 2.0 ** -len(history))
-    assert schedule.settled
-    assert schedule.last == 2 * schedule.turn < 1000
+def test_the_rate_rises_and_falls_to_zero():
+    rates = np.array([rate(step, 5000) for step in range(5000)])
     assert rates[0] == 0.01
-    assert rates[99] == 1 == rates[100 * schedule.turn]
-    assert_allclose(np.diff(rates[100 * schedule.turn :]), -1 / (100 * schedule.turn))
-    assert 0 < rates[-1] < 0.01
+    assert rates.argmax() == 99
+    assert_allclose(np.diff(rates[99:]), -1 / 5000)
+    assert 0 < rates[-1] < 1e-3
+    assert max(rate(step, 4) for step in range(4)) == 0.03 * 0.5
 
 
-@pytest.mark.parametrize("max_iter", [1, 2, 3, 30])
-def test_the_schedule_ends_within_max_iter(max_iter):
-    schedule, history = Schedule(200, 1e-3, max_iter), []
-    while len(history) < schedule.last:
-        schedule.begin(history)
-        history.append(0.5 ** len(history))
-    assert len(history) == max_iter
-    assert not schedule.settled
-    assert schedule.rate(200 * max_iter - 1) <= 1 / 100
+@pytest.mark.parametrize(
+    ("n", "tol", "count"),
+    [
+        (60_000, 1e-3, 30),
+        (60_000, 1e-1, 3),
+        (60_000, 1e-5, 300),
+        (200, 1e-3, 250),
+        (20, 1e-3, 1000),
+        (20, 1e9, 1),
+    ],
+)
+def test_epochs_follow_from_the_number_of_examples_and_tol(n, tol, count):
+    assert epochs(n, tol) == count
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_a_fit_has_as_many_epochs_as_tol_asks_for_and_max_iter_allows(estimator):
+    X, y = problem(estimator)
+    assert make(estimator, tol=0.1).fit(X, y).n_iter_ == 25
+    assert make(estimator, tol=0.1, max_iter=7).fit(X, y).n_iter_ == 7
+
+
+def test_a_listener_hears_the_share_of_the_epochs_that_is_done():
+    X, y = problem(LatentDropoutSVC)
+    shares = []
+    with heard(lambda name, share: shares.append((name, share))):
+        make(LatentDropoutSVC, max_iter=4, shared=False).fit(X, y)
+    assert {name for name, _ in shares} == {"iteration"}
+    assert_allclose([share for _, share in shares], np.arange(1, 13) / 12)
 
 
 # --------------------------------------------------------------------------- fits
@@ -344,10 +361,10 @@ def test_without_noise_it_comes_close_to_the_joint_solver(estimator, shared):
         more["multi_class"] = "ovr"
     elif not shared and estimator is LatentDropoutSVR:
         pytest.skip("A regression has one output, and one layer for it.")
-    value = make(estimator, **more, tol=1e-5).fit(X, y).objective_
     lowest = make(estimator, **more, solver="joint", tol=1e-4).fit(X, y).objective_
-    # A regression without noise all but interpolates: what is left of F is small.
-    assert 0.9 * lowest < value < (1.3 if is_classifier(estimator()) else 1.7) * lowest
+    value = make(estimator, **more, tol=1e-5, max_iter=3000).fit(X, y).objective_
+    # F is not convex. A regression all but interpolates: from five starts, joint ends between 83 and 100.
+    assert 0.95 * lowest < value < (1.05 if is_classifier(estimator()) else 1.25) * lowest
 
 
 @pytest.mark.parametrize("kind", STORAGES)
@@ -433,7 +450,7 @@ def test_repeated_examples_are_weights_to_the_last_bit(estimator):
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
 def test_the_scale_of_features_and_targets_does_not_matter_where_penalties_are_small(estimator, scale):
     X, y = problem(estimator)
-    more = {"C": 1e6 * max(scale, 1 / scale) ** 2, "noise": 0.0, "max_iter": 150}
+    more = {"C": 1e6 * max(scale, 1 / scale) ** 2, "noise": 0.0}
     if is_classifier(estimator()):
         better = make(estimator, **more).fit(scale * X, y).score(scale * X, y)
         assert better > 0.9
@@ -497,11 +514,11 @@ def test_a_fit_that_is_interrupted_leaves_the_last_one(monkeypatch):
     model = make(LatentDropoutSVC, max_iter=3).fit(X, y)
     before, calls = {name: value for name, value in vars(model).items() if name.endswith("_")}, []
 
-    def interrupt(self, schedule):
+    def interrupt(self, count):
         calls.append(1)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return epoch(self, schedule)
+        return epoch(self, count)
 
     epoch = Training.epoch
     monkeypatch.setattr(Training, "epoch", interrupt)

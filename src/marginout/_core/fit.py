@@ -353,8 +353,13 @@ class FitTask:
         if part != self._part or self._first == math.inf:
             self._first, self._part = max(distance, 2 * goal), part
         share = math.log(self._first / distance) / math.log(self._first / goal)
-        self._share = max(self._share, (part + min(max(share, 0.0), 0.99)) / parts)
-        self._listener("iteration", self._share)
+        self.reach((part + min(max(share, 0.0), 0.99)) / parts)
+
+    def reach(self, share: float) -> None:
+        """Tell the listener that this share of the fit is done."""
+        self._share = max(self._share, share)
+        if self._listener is not None:
+            self._listener("iteration", self._share)
 
     def iteration(self, attributes: Callable[[], dict[str, Any]] | None, name: str = "iteration") -> bool:
         """Report one more iteration, or another part of the fit; whether a callback asks to stop.

@@ -124,6 +124,12 @@ n_hidden : int, default=20
     Number of hidden units, for every class with ``shared=False``, or in all.
 C : float, default=1.0
     Weight of the loss against the ridges.
+noise : float, noise model or "auto", default="auto"
+    A dropout rate (the probability that a feature is deleted), or a model from
+    :mod:`marginout.noise`. "auto" is the dropout rate that the data bear, by a rule that does
+    not look at y: up to 0.5 where many features share the weight of a row, as in text, little
+    where a row has a few measurements. Set a rate, or `noise.Missing`, if features will be missing.
+    With 0 or None this is a plain network.
 hidden_penalty : float, default=1.0
     The weight λ of ½‖α‖². 1 is the paper's.
 hidden_noise : float, default=0.0
@@ -146,18 +152,18 @@ solver : {"auto", "joint", "alternating", "stochastic"}, default="auto"
     output weights in closed form, hidden weights by gradient steps. Both minimise F as
     `propagation` and `expectation` approximate it. "stochastic" draws the noise: Adam on
     batches of corrupted examples, in single precision, minimises F with the expectation itself.
-    "auto" is "stochastic" for large data (non-zeros × units × (1 + outputs) > 1e8) unless
-    `propagation` or `expectation` ask for an approximation, and wherever there is
+    "auto" is "stochastic" where it takes less time (non-zeros × units × (1 + outputs) > 1e6)
+    unless `propagation` or `expectation` ask for an approximation, and wherever there is
     `hidden_noise`; otherwise "joint".
 n_init : int, default=1
     Number of random starts. The fit of the lowest objective is kept.
 tol : float, default=1e-3
     The fit ends when ten iterations together lower the objective by less than this,
-    relatively. The rate of "stochastic" begins to fall when a window of epochs has lowered
-    the mean of the objective by less than √tol.
+    relatively. "stochastic" makes 30 passes over the examples or 1000 steps, whichever is more,
+    times √(0.001/tol).
 max_iter : int, default=1000
-    Most iterations. A fit that reaches it warns. For "stochastic" these are epochs, and the
-    rate has fallen to zero by then; nothing warns.
+    Most iterations. A fit that reaches it warns. Of "stochastic": most passes over the examples;
+    the rate of its steps has fallen to zero by then, and nothing warns.
 hidden_coef_ : array of shape (n_units, n_features)
     Hidden weights α of `n_hidden` units, or with ``shared=False`` of as many for every class
     of several, those of the first class first.

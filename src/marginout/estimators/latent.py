@@ -37,8 +37,7 @@ class LatentDropoutSVC(LatentModel, DropoutClassifier):
     ----------
     {latent.n_hidden}
     {latent.C}
-    {noise}
-        Without noise this is a plain network.
+    {latent.noise}
     {loss}
     {margin}
     {latent.hidden_penalty}
@@ -91,7 +90,7 @@ class LatentDropoutSVC(LatentModel, DropoutClassifier):
         n_hidden: int = 20,
         C: float = 1.0,
         *,
-        noise: Any = 0.5,
+        noise: Any = "auto",
         loss: str = "hinge",
         margin: float = 1.0,
         hidden_penalty: float = 1.0,
@@ -135,8 +134,7 @@ class LatentDropoutLogisticRegression(LatentModel, LogisticProbabilities, Dropou
     ----------
     {latent.n_hidden}
     {latent.C}
-    {noise}
-        Without noise this is a plain network.
+    {latent.noise}
     {latent.hidden_penalty}
     {latent.hidden_noise}
     {latent.activation}
@@ -195,7 +193,7 @@ class LatentDropoutLogisticRegression(LatentModel, LogisticProbabilities, Dropou
         n_hidden: int = 20,
         C: float = 1.0,
         *,
-        noise: Any = 0.5,
+        noise: Any = "auto",
         hidden_penalty: float = 1.0,
         hidden_noise: float = 0.0,
         activation: str = "sigmoid",
@@ -255,8 +253,7 @@ class LatentDropoutSVR(LatentModel, DropoutRegressor):
     n_hidden : int, default=20
         Number of hidden units.
     {latent.C}
-    {noise}
-        Without noise this is a plain network.
+    {latent.noise}
     {epsilon}
     {latent.hidden_penalty}
     {latent.hidden_noise}
@@ -304,7 +301,7 @@ class LatentDropoutSVR(LatentModel, DropoutRegressor):
         n_hidden: int = 20,
         C: float = 1.0,
         *,
-        noise: Any = 0.5,
+        noise: Any = "auto",
         epsilon: float = 0.1,
         hidden_penalty: float = 1.0,
         hidden_noise: float = 0.0,

@@ -87,6 +87,10 @@ class Activation(ABC):
         """dG ← dG∘σ'(A), where G = σ(A); A and G are not needed afterwards, nor is what is in `spare`."""
         dG *= self._derivatives(A)[1]
 
+    def deviation(self) -> float:
+        """The deviation of σ(z) for z ~ N(0, 1)."""
+        return float(np.sqrt(self._normal(np.zeros(1), np.ones(1)).var[0]))
+
     def taylor(self, A: Array) -> Unit:
         """The unit linearised at the mean A of its pre-activation."""
         return Unit(*self._derivatives(A))
