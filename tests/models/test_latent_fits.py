@@ -248,9 +248,9 @@ def settings():
         *(estimator() for estimator in ESTIMATORS),
         LatentDropoutLogisticRegression(5, propagation="gaussian", activation="tanh", noise=0.2),
         LatentDropoutSVR(5, propagation="gaussian", noise=0.2),
-        LatentDropoutSVC(3, shared=False, activation="relu", noise=0.0),
+        LatentDropoutSVC(3, shared=False, activation="relu", noise=0.0, max_iter=100),
         LatentDropoutSVC(4, solver="alternating", noise=Gaussian(0.1), max_iter=15),
-        *(estimator(5, solver="stochastic", noise=0.2, max_iter=60) for estimator in ESTIMATORS),
+        *(estimator(5, solver="stochastic", noise=0.2, max_iter=20) for estimator in ESTIMATORS),
     ]
 
 
