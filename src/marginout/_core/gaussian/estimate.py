@@ -53,7 +53,7 @@ class Sample(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """What a law says of a sample: its log-likelihood, E z of every row, and what the next law needs besides."""
+    """What a law says of a sample: its log-likelihood, E z of every row, and what a step needs besides."""
 
     value: float
     Z: Array
@@ -176,7 +176,7 @@ def _factors(law: Law, S: Array, n: float, gain: float, max_iter: int) -> tuple[
     return law, history, False
 
 
-#: What a step needs of some patterns besides E z: of the law, the patterns, which, their G, and E z of their rows.
+#: What a step needs besides, of the law and some patterns: which, their G, and E z of their rows.
 Collect = Callable[[Law, Patterns, slice, Array, Array], Array]
 
 
