@@ -52,7 +52,7 @@ class Patterns:
         return self.order[self.starts[some.start] : self.starts[some.stop]]
 
     def alone(self, some: slice) -> tuple[NDArray[np.intp], NDArray[np.intp], list[tuple[int, slice]]]:
-        """Which of some patterns have one row, where it is in `rows`, and the others with where theirs are."""
+        """Which of some patterns have one row, where it is in `rows`, and the others with theirs."""
         starts = self.starts[some.start : some.stop + 1] - self.starts[some.start]
         one = np.diff(starts) == 1
         others = [(int(i), slice(int(starts[i]), int(starts[i + 1]))) for i in np.flatnonzero(~one)]
