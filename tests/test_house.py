@@ -39,6 +39,10 @@ SAYS_PENALTY = {
     "_core/interfaces.py",
     "_core/objective.py",
     "_core/fit.py",
+    # The solver for penalties with a kink.
+    "solvers/proximal.py",
+    # `ElasticLine` asks its penalty.
+    "_core/penalties.py",
     # `_penalty`: the one that a model's parameters describe, and where it is passed on.
     "_models/linear.py",
     "estimators/fdrop.py",

@@ -149,6 +149,8 @@ def _numbers(graph: Graph, X: Any) -> tuple[Any, type]:
 
 def _scores(graph: Graph, operator: Any, hidden: bool) -> Any:
     """Scores, one column per output of the model."""
+    from marginout._core.fit import weights_of
+
     model, X = operator.raw_operator, operator.inputs[0]
     if model.missing != "error":
         raise ValueError(
@@ -159,7 +161,7 @@ def _scores(graph: Graph, operator: Any, hidden: bool) -> Any:
     if hidden:
         inputs = graph.affine(X, model.hidden_coef_, model.hidden_intercept_, dtype)
         X = graph(ACTIVATIONS[model.activation], inputs)
-    return graph.affine(X, np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_), dtype)
+    return graph.affine(X, weights_of(model), np.atleast_1d(model.intercept_), dtype)
 
 
 def _scaler_shapes(operator: Any) -> None:

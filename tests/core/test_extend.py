@@ -37,6 +37,7 @@ class ElasticNet:
     """½(1 − ρ)‖w‖² + ρ Σ√(w² + δ²), the second term within ρdδ of ρ‖w‖₁."""
 
     self_conjugate = False
+    l1 = 0.0  # no part of it has a kink
 
     def __init__(self, ratio, width=1e-4):
         self.ratio, self.width = ratio, width
@@ -56,7 +57,7 @@ class ElasticNet:
     def line(self, W, P):
         return ElasticLine(self, W, np.zeros_like(W) if P is None else P)
 
-    def certificate(self, W, G):
+    def certificate(self, W, G, value):
         return 0.5 * dots(G, G) / (1 - self.ratio)  # strongly convex with modulus 1 − ρ
 
 

@@ -288,11 +288,17 @@ def _warn_if_late(result: Result, max_iter: int) -> None:
     )
 
 
+def weights_of(model: Any) -> Array:
+    """`coef_` as an array, (K, d), if it is stored as a CSR matrix too."""
+    coef = model.coef_
+    return np.atleast_2d(coef.toarray() if sp.issparse(coef) else coef)
+
+
 def _start(model: Any, plan: Plan, d: int, shift: Array) -> tuple[Array, Array]:
     """Zeros, or the last solution if `warm_start` asks for it and it fits."""
     K = plan.targets.K
     if check_flag("warm_start", getattr(model, "warm_start", False)) and plan.targets.suits(model):
-        coef, intercept = np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)
+        coef, intercept = weights_of(model), np.atleast_1d(model.intercept_)
         if coef.shape == (K, d):
             W = np.array(coef.T, np.float64, order="C")
             b = plan.targets.offset(np.array(intercept, np.float64)) if W.any() else intercept

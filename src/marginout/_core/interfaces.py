@@ -159,6 +159,10 @@ class Design(Protocol):
         """One sweep of dual coordinate descent over the rows; for `dual`."""
         raise TypeError(f"{type(self).__name__} has no rows.")
 
+    def columns(self, features: Columns) -> tuple[Any, Any, Any, Array, int]:
+        """Some columns of M: data, rows, ends of columns; κ of each and p with V = κ·Mᵖ; for `proximal`."""
+        raise TypeError(f"{type(self).__name__} has no columns.")
+
     def uniform_rows(self) -> tuple[Any, ...] | None:
         """data, indices, indptr (int32) and κ, (1,) or (K,), if M is X in CSR and V = κ·X∘X; else None."""
         return None
@@ -217,6 +221,7 @@ class Penalty(Protocol):
     """A convex function of the weights, one term for each output; offsets are free."""
 
     self_conjugate: bool  # whether it is ½‖w‖², which is its own convex conjugate
+    l1: float  # the weight of ‖w‖₁ in it, which `gradient` and `curvature` leave out
 
     def value(self, W: Array) -> Array:
         """The penalty of each output, (K,)."""
@@ -230,8 +235,8 @@ class Penalty(Protocol):
     def line(self, W: Array, P: Array | None) -> PenaltyLine:
         """The penalty along P from W; None: it does not change."""
 
-    def certificate(self, W: Array, G: Array) -> Array:
-        """A bound on F − min F for each output where F has the gradient G, (K,)."""
+    def certificate(self, W: Array, G: Array, value: Array) -> Array:
+        """A bound on F − min F for each output where F, (K,), has the gradient G, (K,)."""
 
 
 class Executor(Protocol):
@@ -265,6 +270,10 @@ class Shard(Protocol):
 
     def second_derivatives(self, state: State) -> Array:
         """C·s·∂²φ/∂m², (n, K)."""
+        ...
+
+    def derivatives(self, state: State) -> list[Array]:
+        """C·s times the first two derivatives of φ, and mm, mv and vv, each (n, K)."""
         ...
 
 
@@ -385,8 +394,13 @@ class Objective(Protocol):
     def certificate(self, point: Point, G: Array) -> Array:
         """A bound on F − min F where the offset is the best one and ∂F/∂w = G, (P,)."""
 
-    def line(self, point: Point, P: Array | None, q: Array | float = 0.0) -> Line:
-        """F along (P, q) from a point: one pass, now; None: along the offset alone."""
+    def line(
+        self, point: Point, P: Array | None, q: Array | float = 0.0, along: Handles | None = None
+    ) -> Line:
+        """F along (P, q) from a point: one pass, now; None: along the offset alone.
+
+        No pass where somebody knows `along`: M P + q, V (w∘P) and V (P∘P) of every shard.
+        """
 
     def first_line(self) -> tuple[Line, Array, Array]:
         """A line from (0, 0), and a fair step (t, δ) on it: three passes."""

@@ -265,11 +265,14 @@ class Objective:
 
     def certificate(self, point: Point, G: Array) -> Array:
         """A bound on F − min F where the offset is the best one and F has the gradient G, (P,)."""
-        return self.total(self.penalty.certificate(point.W, G))
+        return self.total(self.penalty.certificate(point.W, G, self.spread(point.value)))
 
-    def line(self, point: Point, P: Array | None, q: Array | float = 0.0) -> Line:
+    def line(
+        self, point: Point, P: Array | None, q: Array | float = 0.0, along: Handles | None = None
+    ) -> Line:
         """F along (P, q) from a point: one pass over X, now; none later. None: the offset alone."""
-        along = self.map(Shard.along, [], q, *([] if P is None else [point.W, P]))
+        if along is None:
+            along = self.map(Shard.along, [], q, *([] if P is None else [point.W, P]))
         return Line(self, point, P, q, along)
 
     def hessian(self, point: Point) -> tuple[Array, ...]:

@@ -32,7 +32,7 @@ from marginout._core.joint import join
 from marginout._core.missing import OPTIONS as MISSING
 from marginout._core.missing import delete_missing, has_missing
 from marginout._core.objective import Objective
-from marginout._core.penalties import Ridge
+from marginout._core.penalties import ElasticNet, Ridge
 from marginout._core.shard import Shard
 from marginout._core.targets import (
     Centred,
@@ -45,7 +45,7 @@ from marginout._core.targets import (
     check_targets,
     class_table,
 )
-from marginout._core.validation import check_features, check_option, check_shift, tidy, warn_user
+from marginout._core.validation import check_features, check_option, check_real, check_shift, tidy, warn_user
 from marginout.losses import Loss
 from marginout.noise import Noise, resolve
 from marginout.noise._auto import Extent
@@ -76,6 +76,7 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
     intercept_: Array
     #: For models that have no such parameter.
     missing = "error"
+    l1_ratio = 0.0
     #: Whether F is a sum over blocks of examples that a solver minimises.
     _fits_blocks = False
     #: The noise of the fit. None in searches, in models stored by older versions, and in weights set by hand.
@@ -136,7 +137,10 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
 
     def _penalty(self) -> Penalty:
         """The penalty that the parameters describe."""
-        return Ridge()
+        ratio = check_real("l1_ratio", self.l1_ratio, least=0)
+        if ratio > 1:
+            raise ValueError(f"l1_ratio={self.l1_ratio!r} must be a number from 0 (the ridge) to 1 (ℓ1).")
+        return ElasticNet(ratio) if ratio else Ridge()
 
     def _minimize(self, block: Block, plan: Plan) -> None:
         """Fit to one block.
@@ -188,6 +192,8 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
             cures.append("set class_weight='balanced'")
         if hasattr(self, "epsilon"):
             cures.append(f"lower epsilon={self.epsilon!r}")
+        if self.l1_ratio:
+            cures.append(f"lower l1_ratio={self.l1_ratio!r}")
         cures += ["scale the features", f"or raise C={self.C!r} if it is small"]
         warn_user(
             f"The model has collapsed: its {what}. To make the features count, {', '.join(cures)}.",
@@ -292,6 +298,9 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
 
     def _raw_scores(self, X: Any) -> Array:
         """Scores of checked X, (n, K)."""
+        if sp.issparse(self.coef_):
+            scores = X @ self.coef_.T
+            return np.asarray((scores.toarray() if sp.issparse(scores) else scores) + self.intercept_)
         return np.asarray(linear_scores(X, np.atleast_2d(self.coef_).T) + self.intercept_)
 
     def _needs_positive(self) -> bool:

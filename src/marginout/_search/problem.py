@@ -218,7 +218,8 @@ def smallest_C(problem: Problem) -> float:
 
     For C → 0, w is C times a fixed vector g: the sum of the examples pulling at it, both
     sides pulling equally as the offset balances them. At this C the scores that g makes
-    deviate from their mean by NEGLIGIBLE times the loss's scale.
+    deviate from their mean by NEGLIGIBLE times the loss's scale. Under an ℓ1 penalty ρ‖w‖₁, w is 0 up to
+    C = ρ/max|g|, and this is the C.
     """
     training = problem.trainings[0]
     weights = np.broadcast_to(training.weights, (len(problem.Y), len(training.columns)))
@@ -233,4 +234,6 @@ def smallest_C(problem: Problem) -> float:
     if not 0 < spread < np.inf:
         return 1e-3
     exact = NEGLIGIBLE * problem.loss.scale / spread
+    if problem.penalty.l1:
+        exact = max(exact, problem.penalty.l1 / float(np.abs(g).max()))
     return float(10.0 ** (np.floor(PER_DECADE * np.log10(exact)) / PER_DECADE))

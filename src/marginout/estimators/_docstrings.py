@@ -29,6 +29,10 @@ noise : float, noise model, None or "auto", default=0.5
     :mod:`marginout.noise`. None is no noise. "auto" is the dropout rate that the data bear, by a
     rule that does not look at y: up to 0.5 where many features share the weight of a row, as in
     text, little where a row has a few measurements, less where features lie far from zero.
+l1_ratio : float, default=0.0
+    From 0 to 1, with scikit-learn's meaning: the penalty is (1 − ρ)/2·‖w‖² + ρ‖w‖₁. Above 0 many
+    weights are exactly zero. `solver` must then be "auto", and features must be corrupted
+    independently of each other.
 loss : {"hinge", "squared_hinge"}, default="hinge"
     L(z) = max(0, z), or its square, which is smooth. Without noise, the same `C` and `loss` give the
     solution of :class:`sklearn.svm.LinearSVC`, whose default is the square, but for the offset, which

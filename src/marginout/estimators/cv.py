@@ -44,6 +44,7 @@ class DropoutSVCCV(Search, DropoutClassifier):
     {search.n_jobs}
     {search.refit}
     {search.select}
+    {l1_ratio}
     {loss}
     {margin}
     {expectation}
@@ -96,6 +97,7 @@ class DropoutSVCCV(Search, DropoutClassifier):
         n_jobs: int | None = None,
         refit: bool = True,
         select: str = "best",
+        l1_ratio: float = 0.0,
         loss: str = "hinge",
         margin: float = 1.0,
         expectation: str = "bound",
@@ -133,6 +135,7 @@ class DropoutLogisticRegressionCV(Search, LogisticProbabilities, DropoutClassifi
     {search.n_jobs}
     {search.refit}
     {search.select}
+    {l1_ratio}
     {expectation}
     {fit_intercept}
     {search.class_weight}
@@ -181,6 +184,7 @@ class DropoutLogisticRegressionCV(Search, LogisticProbabilities, DropoutClassifi
         n_jobs: int | None = None,
         refit: bool = True,
         select: str = "best",
+        l1_ratio: float = 0.0,
         expectation: str = "bound",
         fit_intercept: bool = True,
         class_weight: Any = None,
@@ -216,6 +220,7 @@ class DropoutSVRCV(Search, DropoutRegressor):
     {search.n_jobs}
     {search.refit}
     {search.select}
+    {l1_ratio}
     {epsilon}
     {expectation}
     {fit_intercept}
@@ -263,6 +268,7 @@ class DropoutSVRCV(Search, DropoutRegressor):
         n_jobs: int | None = None,
         refit: bool = True,
         select: str = "best",
+        l1_ratio: float = 0.0,
         epsilon: float = 0.1,
         expectation: str = "bound",
         fit_intercept: bool = True,

@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import LabelBinarizer
 
+from marginout._core.fit import weights_of
 from marginout._core.gaussian import score_variances
 from marginout._core.interfaces import Array
 from marginout._core.validation import check_option, set_parameters
@@ -47,7 +48,7 @@ class LogisticProbabilities(DropoutLinearModel):
         scores = self._scores(X)
         if self.missing != "conditional":
             return scores
-        W = np.atleast_2d(self.coef_).T
+        W = weights_of(self).T
         variance = score_variances(self._fitted_law(), self._validated(X, reset=False), W)
         return scores / np.sqrt(1.0 + np.pi / 8.0 * (variance[:, 0] if scores.ndim == 1 else variance))
 
@@ -106,6 +107,7 @@ class DropoutLogisticRegression(LogisticProbabilities, OnlineClassifier):
         As in :class:`sklearn.linear_model.LogisticRegression`.
     {noise}
         Without noise this is plain logistic regression.
+    {l1_ratio}
     {expectation}
         The latter is known as fast dropout.
     {fit_intercept}
@@ -156,6 +158,7 @@ class DropoutLogisticRegression(LogisticProbabilities, OnlineClassifier):
         C: float = 1.0,
         *,
         noise: Any = 0.5,
+        l1_ratio: float = 0.0,
         expectation: str = "bound",
         fit_intercept: bool = True,
         class_weight: Any = None,

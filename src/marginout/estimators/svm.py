@@ -41,6 +41,7 @@ class DropoutSVC(OnlineClassifier):
         As in :class:`sklearn.svm.LinearSVC`.
     {noise}
         Without noise this is a plain SVM.
+    {l1_ratio}
     {loss}
     {margin}
     {expectation}
@@ -89,6 +90,7 @@ class DropoutSVC(OnlineClassifier):
         C: float = 1.0,
         *,
         noise: Any = 0.5,
+        l1_ratio: float = 0.0,
         loss: str = "hinge",
         margin: float = 1.0,
         expectation: str = "bound",
@@ -131,6 +133,7 @@ class DropoutSVR(OnlineRegressor):
         As in :class:`sklearn.svm.LinearSVR`.
     {noise}
         Without noise this is a plain SVR.
+    {l1_ratio}
     {epsilon}
     {expectation}
     {fit_intercept}
@@ -168,6 +171,7 @@ class DropoutSVR(OnlineRegressor):
         C: float = 1.0,
         *,
         noise: Any = 0.5,
+        l1_ratio: float = 0.0,
         epsilon: float = 0.1,
         expectation: str = "bound",
         fit_intercept: bool = True,

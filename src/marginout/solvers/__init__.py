@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from marginout._core.interfaces import Monitor, Objective, Result, Solution, Solver
 from marginout._core.validation import check_option
-from marginout.solvers import continuation, dual, irls, lbfgs, ncg, newton
+from marginout.solvers import continuation, dual, irls, lbfgs, ncg, newton, proximal
 
 __all__ = ["SOLVERS", "Monitor", "Result", "Solution", "Solver", "choose", "named"]
 
@@ -60,6 +60,9 @@ def named(name: str, in_one_place: bool) -> Spec:
 def choose(name: str, objective: Objective) -> Solver:
     """The first solver of the table that takes the objective, or else the one that was asked for."""
     here = objective.rows is not None
+    if proximal.suits(objective):
+        proximal.check(name, objective)
+        return proximal.solve
     for spec in TABLE if objective.traits.noiseless else ():
         if spec.suits is not None and (here or not spec.needs_rows) and spec.suits(objective):
             return spec.solve

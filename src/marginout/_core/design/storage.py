@@ -202,6 +202,17 @@ class Design(Hessians):
     @abstractmethod
     def _squares(self, a: Array) -> Array: ...
 
+    def _columns(self, part: NDArray[Any], features: Columns) -> tuple[Any, Any, Any, Array, int]:
+        """The answer to `columns` of a part of X that has all entries."""
+        data = np.asarray(part * self.scale[features], np.float64).ravel(order="F")
+        index = np.arange(self.n, dtype=np.int64)
+        ends = self.n * np.arange(len(features) + 1)
+        return data, np.tile(index, len(features)), ends, *self._noise_of(features)
+
+    def _noise_of(self, features: Columns) -> tuple[Array, int]:
+        """κ of some features, for a design of one output, and the power."""
+        return self.coefficient[features] * np.ravel(self.factors), self.power
+
     def _scaled(self, W: Array) -> Array:
         return self.scale[:, None] * W if self._shrinks else W
 
@@ -262,6 +273,17 @@ class CsrDesign(Design):
     @property
     def rows(self) -> tuple[Any, ...]:
         return self._csr
+
+    @cached_property
+    def _csc(self) -> Any:
+        return self.X.tocsc()
+
+    def columns(self, features: Columns) -> tuple[Any, Any, Any, Array, int]:
+        part = self._csc[:, features]
+        if self.power == 0:  # every entry has a variance
+            return self._columns(part.toarray(), features)
+        data = part.data * np.repeat(self.scale[features], np.diff(part.indptr))
+        return data, part.indices, part.indptr.astype(part.indices.dtype), *self._noise_of(features)
 
     def sweep(self, *state: Any) -> Any:
         return _dual.csr_sweep(*self._csr, *state)
@@ -344,6 +366,9 @@ class DenseDesign(Design):
     @property
     def rows(self) -> tuple[Any, ...]:
         return (self.X,)
+
+    def columns(self, features: Columns) -> tuple[Any, Any, Any, Array, int]:
+        return self._columns(self.X[:, features], features)
 
     def sweep(self, *state: Any) -> Any:
         return _dual.dense_sweep(self.X, *state)

@@ -94,7 +94,9 @@ class _Run:
     def gap(self) -> float:
         """Certificate: F exceeds its minimum by no more than this."""
         with np.errstate(over="ignore"):
-            bound = self.objective.penalty.certificate(self.point.W, self._G / self._unit)
+            bound = self.objective.penalty.certificate(
+                self.point.W, self._G / self._unit, np.asarray(self.point.value)
+            )
             return float(bound.sum()) + self.point.offset_left
 
     def _gradient(self, point: Point) -> Array:

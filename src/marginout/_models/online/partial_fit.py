@@ -6,11 +6,12 @@ from copy import deepcopy
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
-from marginout._core.fit import untouched_on_failure
+from marginout._core.fit import untouched_on_failure, weights_of
 from marginout._core.interfaces import Array
 from marginout._core.missing import LINEAR_OPTIONS
 from marginout._core.targets import Numbers, OneVsRest, Targets, check_targets, class_weights
@@ -24,6 +25,7 @@ from marginout._core.validation import (
 )
 from marginout._models.linear import DropoutClassifier, DropoutLinearModel, DropoutRegressor
 from marginout._models.online.stream import Stream
+from marginout._models.sparse import SparseWeights
 from marginout.noise import Noise
 from marginout.noise._auto import Extent
 
@@ -67,7 +69,7 @@ class Online(DropoutLinearModel):
         if stream is None or stream.broken:
             W, b = np.zeros((d, K)), start
             if hasattr(self, "coef_"):  # after `fit`
-                W, b = np.array(np.atleast_2d(self.coef_).T), self.intercept_
+                W, b = np.array(weights_of(self).T), self.intercept_
             b = b + shift @ W if fit_intercept else np.zeros(K)
             stream = Stream(W, b, noise)
         stream.learn(X, noise, loss, Y, weights, C, fit_intercept)
@@ -84,6 +86,8 @@ class Online(DropoutLinearModel):
             self._stream = stream
         self._fitted_noise = noise
         self.__dict__.update(self._taken(noise))
+        if sp.issparse(self.coef_):  # `sparsify` was called
+            self.coef_ = weights_of(self)
         coef = np.atleast_2d(self.coef_)
         coef[:, features] = new.T
         self.intercept_ = offset - coef @ shift if fit_intercept else np.zeros(K)
@@ -113,17 +117,27 @@ class Online(DropoutLinearModel):
         return C
 
 
+def _learns_smoothly(model: Any) -> bool:
+    """Whether there is the ridge alone, or an AttributeError that names the cure."""
+    if model.l1_ratio:
+        raise AttributeError(
+            f"partial_fit has the ridge alone: l1_ratio={model.l1_ratio!r} must be 0. Or fit to all examples "
+            "at once."
+        )
+    return True
+
+
 def _learns_apart(model: Any) -> bool:
-    """Whether there is one problem per class, or an AttributeError that names the cure."""
+    """Whether there is one problem per class and the ridge, or an AttributeError that names the cure."""
     if model.multi_class != "ovr":
         raise AttributeError(
             f"partial_fit learns one problem per class: multi_class={model.multi_class!r} must be 'ovr'. Or "
             "fit to blocks of examples, with marginout.blocks."
         )
-    return True
+    return _learns_smoothly(model)
 
 
-class OnlineClassifier(Online, DropoutClassifier):
+class OnlineClassifier(SparseWeights, Online, DropoutClassifier):
     """`partial_fit` for classifiers."""
 
     @available_if(_learns_apart)  # type: ignore[untyped-decorator]
@@ -201,6 +215,7 @@ class OnlineClassifier(Online, DropoutClassifier):
 class OnlineRegressor(Online, DropoutRegressor):
     """`partial_fit` for regressors."""
 
+    @available_if(_learns_smoothly)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from the next examples of a stream, each of which is read once.
 
