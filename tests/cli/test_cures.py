@@ -78,6 +78,24 @@ ERRORS = {
         "as in --noise 0.3",
         ["fit", *TABLE, *OUT, "--missing", "deleted", "--noise", "0.3"],
     ),
+    "texts are not conditional": (
+        ["fit", "people.csv", "--target", "bought", *OUT, "--missing", "conditional"],
+        2,
+        "leave them out with --drop",
+        ["fit", "people.csv", "--target", "bought", *OUT, "--missing", "conditional", "--drop", "note"],
+    ),
+    "sparse matrices are not conditional": (
+        ["fit", "rows.svmlight", *OUT, "--missing", "conditional"],
+        2,
+        "choose --missing deleted",
+        ["fit", "rows.svmlight", *OUT, "--missing", "deleted"],
+    ),
+    "models that are not conditional": (
+        ["fit", *TABLE, *OUT, "--model", "mcf", "--missing", "conditional"],
+        2,
+        "choose svm or logistic",
+        ["fit", *TABLE, *OUT, "--model", "mcf", "--missing", "deleted"],
+    ),
     "value of noise": (
         ["fit", *TABLE, *OUT, "--noise", "2"],
         2,

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 
 import marginout
 from marginout import DropoutLogisticRegression, MissingColumnsWarning
@@ -153,6 +154,33 @@ def test_every_model_takes_missing_cells(run, tmp_path, more):
         assert isinstance(modelfile.load(str(tmp_path / "m")).estimator.noise_, GroupDeletion)
 
 
+@pytest.mark.parametrize(
+    "more", [["--model", "logistic", "--noise", "0.1"], ["--cv", "--C", "1", "--noise", "0.0,0.3,0.9"]]
+)
+def test_conditional_is_what_the_estimator_calls_conditional(run, tmp_path, more):
+    """NaN for a number, and for all values of an empty category, in a dense matrix."""
+    frame = people(160).drop(columns=["note", "id", "spent"])
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    fit = ["fit", tmp_path / "a.csv", "--target", "bought", "--categorical", "city,shop"]
+    code, _, err = run(*fit, "--missing", "conditional", "--out", tmp_path / "m", *more)
+    assert code == 0, err
+    pipeline = marginout.load(tmp_path / "m")
+    X, model = pipeline[:-1].transform(frame), pipeline[-1]
+    assert np.isnan(X).any(axis=1).sum() > 10
+    assert len(np.unique(np.isnan(X), axis=0)) <= 2**3  # a category dies as a whole
+    alone = clone(model).fit(X, frame["bought"])
+    out = table(run("predict", tmp_path / "m", tmp_path / "a.csv", "--scores")[1])
+    assert_allclose(out["score"], alone.decision_function(X), atol=1e-7)
+    deleted = clone(model).set_params(missing="deleted").fit(X, frame["bought"])
+    assert np.abs(out["score"] - deleted.decision_function(X)).max() > 0.01
+    frame.drop(columns="age").to_csv(tmp_path / "less.csv", index=False)
+    whole = json.loads(run("score", tmp_path / "m", tmp_path / "a.csv", "--json")[1])["accuracy"]
+    less = json.loads(run("score", tmp_path / "m", tmp_path / "less.csv", "--json")[1])["accuracy"]
+    cost = json.loads(run("info", tmp_path / "m", "--json")[1])["costs"]["age"]
+    assert whole - less == pytest.approx(cost)
+    assert run("stress", tmp_path / "m", tmp_path / "a.csv", "--no-refit")[0] == 0
+
+
 def test_a_matrix_with_nan(run, files, tmp_path):
     archive = np.load(files / "digits.npz")
     X = archive["X"].copy()
@@ -163,6 +191,11 @@ def test_a_matrix_with_nan(run, files, tmp_path):
     assert "or fit with --missing deleted" in err
     assert run("fit", tmp_path / "holes.npz", "--out", tmp_path / "m", "--missing", "deleted")[0] == 0
     assert run("score", tmp_path / "m", tmp_path / "holes.npz")[0] == 0
+    conditional = ["--missing", "conditional", "--out", tmp_path / "m"]
+    assert run("fit", tmp_path / "holes.npz", *conditional)[0] == 0
+    out = table(run("predict", tmp_path / "m", tmp_path / "holes.npz")[1])
+    model = marginout.load(tmp_path / "m")[-1]
+    assert_array_equal(out.iloc[:, 0], model.predict(X))
 
 
 def test_costs_are_bounded(run, tmp_path):

@@ -152,6 +152,19 @@ def test_draws_have_the_conditional_moments():
     assert np.array_equal(imputer.sample(x, 2, random_state=3), imputer.sample(x, 2, random_state=3))
 
 
+def test_every_row_is_drawn_by_its_own_pattern():
+    """Patterns of one row and of several, in any order."""
+    X = rows(200, 4, 0.0)
+    imputer = GaussianImputer().fit(X)
+    Q = holes(X[:6], 0.5)
+    Q[3:5] = np.where(np.isnan(Q[0]), np.nan, Q[3:5])
+    draws = imputer.sample(Q, 4000, random_state=0)
+    mean, variance = imputer.transform(Q, return_variance=True)
+    deviation = np.sqrt(variance)
+    assert np.all(np.abs(draws.mean(axis=0) - mean) <= 5 * deviation / np.sqrt(4000) + 1e-12 * np.abs(mean))
+    np.testing.assert_allclose(draws.std(axis=0), deviation, rtol=0.08, atol=1e-12)
+
+
 def test_threads_and_what_is_remembered_change_nothing(monkeypatch):
     X = rows(300, 12, 0.0)
     imputer = GaussianImputer().fit(X)

@@ -156,10 +156,10 @@ def _fit(sub: argparse.ArgumentParser) -> None:
     )
     sub.add_argument(
         "--missing",
-        choices=("imputed", "deleted"),
+        choices=("imputed", "deleted", "conditional"),
         default="imputed",
-        help="empty cells and missing columns: filled in, or dead features, with a noise that deletes whole "
-        "columns (%(default)s)",
+        help="empty cells and missing columns: filled in; or dead features, with a noise that deletes whole "
+        "columns; or what the other numbers and categories of the row say of them (%(default)s)",
     )
     sub.add_argument("--balanced", action="store_true", help="give all classes the same weight")
     sub.add_argument("--hidden", type=_count, default=20, metavar="N", help="units of latent-* (%(default)s)")

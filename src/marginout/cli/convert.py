@@ -205,21 +205,20 @@ def _as_frame(X: Any) -> Any:
 # --------------------------------------------------------------------------- pipelines
 
 
-def table_pipeline(columns: Columns, model: Any, rows: int, deleted: bool = False) -> Pipeline:
+def table_pipeline(columns: Columns, model: Any, rows: int, missing: str = "imputed") -> Pipeline:
     """Build conversion, scaling, encoding and model for a table of `rows` rows.
 
     Missing numbers are imputed, and a missing category is a category of its own. If missing cells count
-    as `deleted`, both are NaN.
+    as "deleted" or are "conditional", both are NaN; conditional ones need dense features.
     """
+    nan = missing != "imputed"
     parts: list[tuple[str, Any, Any]] = []
     if columns.numbers:
         impute = SimpleImputer(strategy="median", keep_empty_features=True)
         steps: list[tuple[str, Any]] = [("scale", StandardScaler())]
-        parts.append(
-            ("numeric", Pipeline(steps if deleted else [("impute", impute), *steps]), columns.numbers)
-        )
+        parts.append(("numeric", Pipeline(steps if nan else [("impute", impute), *steps]), columns.numbers))
     if columns.categories:
-        encoder = CategoryEncoder() if deleted else OneHotEncoder(handle_unknown="ignore")
+        encoder = CategoryEncoder() if nan else OneHotEncoder(handle_unknown="ignore")
         parts.append(("categorical", encoder, columns.categories))
     for number, name in enumerate(columns.text):
         words = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), min_df=2 if rows >= ENOUGH else 1)
@@ -227,7 +226,8 @@ def table_pipeline(columns: Columns, model: Any, rows: int, deleted: bool = Fals
     kinds = columns.numeric, columns.categorical, columns.text, columns.dates
     written = columns.marks, columns.units, columns.thousands, columns.widths
     convert = ColumnConverter(*kinds, None, *written)
-    return Pipeline([("convert", convert), ("prepare", ColumnTransformer(parts)), ("model", model)])
+    dense = {"sparse_threshold": 0.0} if missing == "conditional" else {}
+    return Pipeline([("convert", convert), ("prepare", ColumnTransformer(parts, **dense)), ("model", model)])
 
 
 def matrix_pipeline(model: Any, scale: bool) -> Pipeline:

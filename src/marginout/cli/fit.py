@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils import get_tags
 
 from marginout._core.fit import heard
 from marginout.cli import holes, modelfile
@@ -130,11 +131,13 @@ def column_costs(pipeline: Any, columns: Columns, frame: Any, y: Any) -> dict[st
     empty = pandas.DataFrame({name: [None] for name in columns.used}, dtype=object)
     nothing = sp.csr_matrix(steps.transform(empty))
     sources = np.array(feature_columns(pipeline, columns), dtype=object)
-    whole, costs = float(model.score(Z, y)), {}
+    sparse = get_tags(model).input_tags.sparse
+    whole, costs = float(model.score(Z if sparse else Z.toarray(), y)), {}
     for name in columns.used:
         other = Z.copy()
         other.data[(sources == name)[other.indices]] = 0
         hole = nothing.copy()
         hole.data[(sources != name)[hole.indices]] = 0
-        costs[name] = whole - float(model.score(other + sp.csr_matrix(np.ones((len(y), 1))) @ hole, y))
+        other = other + sp.csr_matrix(np.ones((len(y), 1))) @ hole
+        costs[name] = whole - float(model.score(other if sparse else other.toarray(), y))
     return costs

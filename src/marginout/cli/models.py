@@ -94,6 +94,11 @@ def check_model(arguments: Namespace) -> None:
     if noises == ["auto"] and (name == "mcf" or arguments.missing == "deleted"):
         other = "--model mcf" if name == "mcf" else "--missing deleted, which deletes whole columns"
         raise UsageError(f"--noise auto cannot be used with {other}: name a rate, as in --noise 0.3")
+    if arguments.missing == "conditional" and name not in ("svm", "logistic"):
+        raise UsageError(
+            f"--missing conditional cannot be used with --model {name}: choose svm or logistic, or "
+            "--missing deleted"
+        )
     if cv and ("classification", True) not in FACTORIES[name]:
         raise UsageError(f"--cv cannot be used with --model {name}: leave it out, or choose svm or logistic")
     if name == "mcf" and arguments.expectation != "bound":
@@ -132,8 +137,8 @@ def make_model(arguments: Namespace, task: str) -> Any:
         if task == "regression" or name not in ("svm", "latent-svm"):
             raise UsageError("--loss is for classification with --model svm or latent-svm: leave it out")
         options["loss"] = arguments.loss
-    if arguments.missing == "deleted":
-        options["missing"] = "deleted"
+    if arguments.missing != "imputed":
+        options["missing"] = arguments.missing
     if name.startswith("latent"):
         options.update(n_hidden=arguments.hidden, random_state=arguments.seed)
     return factories[task, cv](**options)

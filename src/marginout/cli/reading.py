@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.pipeline import Pipeline
 
 from marginout.cli import convert, data, matrices
@@ -33,7 +34,7 @@ class Training:
         """The model, after the steps that make numbers of the columns."""
         if self.columns is None:
             return convert.matrix_pipeline(model, arguments.scale)
-        return convert.table_pipeline(self.columns, model, len(self.X), arguments.missing == "deleted")
+        return convert.table_pipeline(self.columns, model, len(self.X), arguments.missing)
 
 
 def training_data(arguments: Namespace, progress: Progress, rows: int = 0) -> Training:
@@ -52,6 +53,11 @@ def training_data(arguments: Namespace, progress: Progress, rows: int = 0) -> Tr
             )
         found = _with_targets(found, arguments.target, arguments, progress)
         columns = plan(found.frame, arguments, progress)
+        if arguments.missing == "conditional" and columns.text:
+            raise UsageError(
+                "--missing conditional is for numbers and categories, but these columns are texts: "
+                f"{listed(columns.text)}: leave them out with --drop, or choose --missing deleted"
+            )
         mark = columns.marks.get(columns.target)
         values = target_cells(found.frame[columns.target], mark)
         y, task = training_target(values, columns.target, arguments.task)
@@ -61,7 +67,11 @@ def training_data(arguments: Namespace, progress: Progress, rows: int = 0) -> Tr
         raise DataError(f"{arguments.data}: there is no target in it: name its array with --target")
     found = _with_targets(found, name, arguments, progress)
     y, task = training_target(found.y, name, arguments.task)
-    X = check_numbers(found.X, arguments.missing == "deleted")
+    X = check_numbers(found.X, arguments.missing != "imputed")
+    if arguments.missing == "conditional" and sp.issparse(X):
+        raise UsageError(
+            "--missing conditional needs a dense matrix, but DATA is sparse: choose --missing deleted"
+        )
     return Training(X, y, task, name, None, found.names, found.base)
 
 
@@ -146,7 +156,7 @@ def _matrix_options(model: Model, arguments: Namespace) -> dict[str, Any]:
 def _features(model: Model, found: Any, arguments: Namespace, progress: Progress) -> Any:
     """X as the model's pipeline takes it; notes categories that the model does not know."""
     if model.columns is None:
-        return check_numbers(found.X, model.estimator.missing == "deleted")
+        return check_numbers(found.X, model.estimator.missing != "error")
     model.pipeline.set_params(convert__strict=arguments.strict)
     if arguments.decimal:
         model.pipeline.set_params(convert__decimal=arguments.decimal)
@@ -174,11 +184,11 @@ def _target(model: Model, found: Any, arguments: Namespace) -> Any:
     return scoring_target(y, name, model.classes)
 
 
-def check_numbers(X: Any, deleted: bool = False) -> Any:
-    """Refuse a matrix with infinity, or with NaN unless these count as deleted."""
+def check_numbers(X: Any, nan: bool = False) -> Any:
+    """Refuse a matrix with infinity, or with NaN unless the model takes them."""
     values = X if isinstance(X, np.ndarray) else X.data
     if np.isinf(values).any():
         raise DataError("a feature is infinite: replace it by a number")
-    if not deleted and np.isnan(values).any():
+    if not nan and np.isnan(values).any():
         raise DataError("a feature is NaN: replace it by a number, or fit with --missing deleted")
     return X

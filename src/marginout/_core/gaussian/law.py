@@ -174,8 +174,8 @@ class Law:
         Z = self.latent(self.standardised(some), patterns)
         E = rng.standard_normal(Z.shape)
         for part, G in self.parts(patterns):
-            rows, root = patterns.rows(part), np.asarray(np.linalg.cholesky(G))
-            Z[rows] += times(root, E[rows], patterns, part)
+            own, root = patterns.rows(part), np.asarray(np.linalg.cholesky(G))
+            Z[own] += times(root, E[own], patterns, part)
         noise = rng.standard_normal(some.shape) * np.sqrt(self.noise)
         drawn = self.mean + self.scale * (Z @ self.loadings.T + noise)
         out[rows] = np.where(missing[rows], drawn, some).astype(X.dtype)
