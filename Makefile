@@ -28,15 +28,16 @@ REPRODUCTION ?= run all --quick
 demo: $(VENV)/.installed
 	$(BIN)/marginout demo --out marginout-demo.html
 
+# A file stays in one worker: its cluster, its demo, its run of the benchmarks are started once.
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 coverage: $(VENV)/.test
-	$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered --cov-report=html
+	$(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term:skip-covered --cov-report=html
 	@echo "build/coverage/index.html"
 
 test-oldest: $(OLDEST)/.test
-	$(OLDEST)/bin/python -m pytest -n 2
+	$(OLDEST)/bin/python -m pytest -n 2 --dist loadfile
 
 # Python itself is not sanitized, so the sanitizer's library must be loaded first. Memory that Python keeps until its end is not a leak.
 sanitize: $(SANITIZE)/.installed

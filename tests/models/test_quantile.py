@@ -128,7 +128,7 @@ def test_several_quantiles_are_each_alone(noise, expectation, n):
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("noise", [0.0, 0.4, Gaussian(1.0)], ids=str)
 def test_mean_predictions_are_in_the_order_of_the_quantiles(noise, fit_intercept):
-    for seed in range(5):
+    for seed in range(2):
         X, y = data(25, d=10, seed=seed)
         weights = np.random.default_rng(seed).gamma(1.0, size=len(y))
         options = {"noise": noise, "fit_intercept": fit_intercept, **TIGHT}
