@@ -110,6 +110,13 @@ class Box(NamedTuple):
     high: Array
 
 
+def weighted_sum(weights: Array, values: Array) -> Array:
+    """Σ_n s_nk · values_nk, (K,), for weights (n, 1) or (n, K)."""
+    if weights.shape[1] == 1:
+        return np.asarray(weights[:, 0] @ values)
+    return np.asarray(np.einsum("nk,nk->k", weights, values))
+
+
 class Loss(ABC):
     """A scalar loss φ(m, v; y), convex in the weights that (m, v) come from.
 
@@ -164,12 +171,18 @@ class Loss(ABC):
         a, e, r = plane.a, plane.e, 2 * (plane.c + plane.t * plane.e)  # r is the variance's slope in t
         cross = dmm * a + dmv * r
         dtt = cross * a + (dmv * a + dvv * r) * r + 2 * dv * e
-        sums += [np.sum(weights * x, axis=0) for x in (value, dm * a + dv * r, dm, dtt, cross, dmm)]
+        sums += [weighted_sum(weights, x) for x in (value, dm * a + dv * r, dm, dtt, cross, dmm)]
+
+    def add_value(self, plane: Plane, y: Array, weights: Array, sums: Array) -> None:
+        """Add Σ weight·φ to one (K,) sum."""
+        whole = np.zeros((5 + self.outputs, sums.shape[1]))
+        self.add_expansion(plane, y, weights, whole)
+        sums += whole[0]
 
     def add_majorizer(self, plane: Plane, y: Array, weights: Array, sums: Array) -> None:
         """Add the majoriser's second derivatives tt, tδ, δδ to three (K,) sums."""
-        g = weights * self.majorizer(*plane.moments(), y)
-        sums += [np.sum(x, axis=0) for x in (g * (plane.a**2 + plane.e), g * plane.a, g)]
+        g = self.majorizer(*plane.moments(), y)
+        sums += [weighted_sum(weights, x) for x in (g * (plane.a**2 + plane.e), g * plane.a, g)]
 
     def fill_slopes(self, m: Array, v: Array, y: Array, dm: Array, dv: Array) -> None:
         """dm, dv = ∂φ/∂m, ∂φ/∂v."""
@@ -387,6 +400,10 @@ class Quadratic(Loss):
     def jet(self, m: Array, v: Array, y: Array) -> Jet:
         one, zero = np.ones_like(m), np.zeros_like(m)
         return Jet(0.5 * ((y - m) ** 2 + v), m - y, 0.5 * one, one, zero, zero)
+
+    def add_value(self, plane: Plane, y: Array, weights: Array, sums: Array) -> None:
+        m, v = plane.moments()
+        sums += 0.5 * weighted_sum(weights, (y - m) ** 2 + v)
 
     def majorizer(self, m: Array, v: Array, y: Array) -> Array:
         return np.ones_like(m)

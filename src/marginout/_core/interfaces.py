@@ -76,19 +76,15 @@ class Design(Protocol):
 
     def line(self, W: Array, P: Array) -> tuple[Array, Array, Array]:
         """M P, V (W∘P) and V (P∘P), each (n, K)."""
-        ...
 
     def pullback(self, W: Array, dm: Array, dv: Array) -> Array:
         """Mᵀdm + 2 W∘(Vᵀdv), (d, K): the adjoint of `moments` at W."""
-        ...
 
     def diagonal(self, a: Array) -> tuple[Array, Array]:
         """(M∘M)ᵀa and Vᵀa, each (d, K)."""
-        ...
 
     def apply(self, W: Array) -> Array:
         """M W, (n, K)."""
-        ...
 
     def moments(self, W: Array) -> tuple[Array, Array]:
         """M W and V (W∘W), each (n, K)."""
@@ -118,7 +114,7 @@ class Design(Protocol):
 
     def scores(self, count: int, K: int) -> tuple[Array, ...]:
         """Uninitialised (n, K) arrays."""
-        return tuple(np.empty((self.n, K)) for _ in range(count))
+        return tuple(np.empty((count, self.n, K)))
 
     def gram(self, a: Array) -> Array:
         """Mᵀdiag(a)M + Var, (d, d), for one vector a; for `newton` and `irls`."""
@@ -184,6 +180,9 @@ class Loss(Protocol):
         The rows are value, t, δ, tt, tδ, and R rows δδ. The entries of value, t and tt may be split among the
         outputs of a problem in any way.
         """
+
+    def add_value(self, plane: Any, y: Array, weights: Array, sums: Array) -> None:
+        """Add Σ s·φ to sums, (1, K), with entries that may be split likewise."""
 
     def add_majorizer(self, plane: Any, y: Array, weights: Array, sums: Array) -> None:
         """Add the majoriser's second derivatives tt, tδ and its R rows of δδ to (2 + R, K) sums."""
@@ -262,19 +261,15 @@ class Shard(Protocol):
 
     def slopes(self, state: State) -> tuple[Array, Array]:
         """C·s·∂φ/∂m and C·s·∂φ/∂v, (n, K) each."""
-        ...
 
     def majorizer(self, state: State) -> Array:
         """C·s·γ, (n, K)."""
-        ...
 
     def second_derivatives(self, state: State) -> Array:
         """C·s·∂²φ/∂m², (n, K)."""
-        ...
 
     def derivatives(self, state: State) -> list[Array]:
         """C·s times the first two derivatives of φ, and mm, mv and vv, each (n, K)."""
-        ...
 
 
 class Traits(NamedTuple):
@@ -326,15 +321,12 @@ class Objective(Protocol):
     P: int
     fit_intercept: bool
     traits: Traits
+    coupled: bool  # whether a problem has several outputs
 
     @property
     def penalty(self) -> Penalty: ...
     @property
     def loss(self) -> Loss: ...
-    @property
-    def coupled(self) -> bool:
-        """Whether a problem has several outputs."""
-
     @property
     def rows(self) -> Shard | None:
         """The only shard, if it is in this process."""

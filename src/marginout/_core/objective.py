@@ -127,16 +127,12 @@ class Objective:
 
     def _set_size(self, K: int) -> None:
         self.K, self.P = K, K // self.loss.outputs
+        self.coupled = self.loss.outputs > 1
 
     @property
     def rounding(self) -> float:
         """The fraction of the loss's scale by which kinks are smoothed."""
         return self._view.rounding
-
-    @property
-    def coupled(self) -> bool:
-        """Whether a problem has several outputs."""
-        return self.loss.outputs > 1
 
     @property
     def examples(self) -> Shard:
@@ -214,14 +210,13 @@ class Objective:
 
     def sum(self, task: Callable[..., Any], states: Sequence[Handles], *args: Any) -> Any:
         """Σ task(shard, *states, *args) over the shards."""
-        return self.executor.sum(self._task(task), [self._shards, *states], *args)
+        task = task if self.rows is not None else Viewed(task, self._view)
+        return self.executor.sum(task, [self._shards, *states], *args)
 
     def map(self, task: Callable[..., Any], states: Sequence[Handles], *args: Any) -> Handles:
         """The state task(shard, *states, *args) of every shard."""
-        return self.executor.map(self._task(task), [self._shards, *states], *args)
-
-    def _task(self, task: Callable[..., Any]) -> Callable[..., Any]:
-        return task if self.rows is not None else Viewed(task, self._view)
+        task = task if self.rows is not None else Viewed(task, self._view)
+        return self.executor.map(task, [self._shards, *states], *args)
 
     # F and its derivatives.
 

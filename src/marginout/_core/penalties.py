@@ -44,8 +44,8 @@ class RidgeLine:
         self._wp, self._pp = (zero, zero) if P is None else (dots(W, P), dots(P, P))
 
     def expand(self, t: Array) -> tuple[Array, Array, Array]:
-        value = 0.5 * (self._ww + t * (2 * self._wp + t * self._pp))
-        return value, self._wp + t * self._pp, self._pp
+        slope = self._wp + t * self._pp
+        return 0.5 * (self._ww + t * (self._wp + slope)), slope, self._pp
 
 
 class ElasticNet:

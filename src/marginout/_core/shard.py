@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from marginout._core.interfaces import Array, Columns, Design, State
-from marginout.losses import Loss, Plane
+from marginout.losses import Loss, Plane, weighted_sum
 
 #: Fraction of the loss's scale that is added to the deviation of every score. Where there is no variance, the
 #: kink of the loss is smoothed by this much and no more.
@@ -111,12 +111,17 @@ class Shard:
     def value(self, state: State) -> Array:
         """Σ s·φ, (K,)."""
         zero = np.zeros(self.K)
-        return np.asarray(self.expand(state, (), zero, zero)[0])
+
+        def add(rows: slice, sums: Array) -> None:
+            plane = self._plane(state, (), zero, zero, rows)
+            self.loss.add_value(plane, self.Y[rows], self.weights[rows], sums)
+
+        return np.asarray(self._sum_chunks(1, add)[0])
 
     def targets(self) -> tuple[Array, Array]:
         """Σ s and Σ s·target, (K,) each."""
         target = self.loss.least_squares(self.Y)
-        return np.broadcast_to(self.weights, target.shape).sum(axis=0), self._weighted_sum(target)
+        return np.broadcast_to(self.weights, target.shape).sum(axis=0), weighted_sum(self.weights, target)
 
     def least_squares(self, total: Array, centre: Array) -> tuple[Array, Array]:
         """Diagonal and right-hand side of a least-squares problem with weights s/total, (d, K) each."""
@@ -253,9 +258,3 @@ class Shard:
             return share(0)
         with ThreadPoolExecutor(threads) as pool:
             return np.asarray(sum(pool.map(share, range(threads))))
-
-    def _weighted_sum(self, values: Array) -> Array:
-        """Σ_n s_nk · values_nk, (K,)."""
-        if self.weights.shape[1] == 1:
-            return np.asarray(self.weights[:, 0] @ values)
-        return np.asarray(np.einsum("nk,nk->k", self.weights, values))
