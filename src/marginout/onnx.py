@@ -189,6 +189,10 @@ def _regressor_converter(hidden: bool) -> Any:
 def _classifier_converter(hidden: bool, joint: bool) -> Any:
     def convert(scope: Any, operator: Any, container: Any) -> None:
         graph, model = Graph(container), operator.raw_operator
+        if model._indicator:
+            raise ValueError(
+                "A model of several labels has no converter here: convert model.to_sklearn() instead."
+            )
         classes = _labels(get_label_classes(scope, model))
         scores = _scores(graph, operator, hidden)
         if len(classes) == 2:

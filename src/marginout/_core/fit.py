@@ -200,7 +200,7 @@ def untouched_on_failure(model: Any) -> Iterator[None]:
     """Put the fitted attributes back as they were if anything, Ctrl-C included, breaks the fit."""
 
     def fitted() -> dict[str, Any]:
-        private = "_stream", "_fitted_noise", "_law"
+        private = "_stream", "_fitted_noise", "_law", "_indicator"
         return {name: v for name, v in vars(model).items() if name.endswith("_") or name in private}
 
     before = fitted()
@@ -266,7 +266,8 @@ def minimize(
         "objective_history_": np.array(result.history),
     }
     check_solution(model._sizes(), **{name: fitted[name] for name in FITTED})
-    model.__dict__.pop("_stream", None)  # of `partial_fit`: this is another model
+    for name in "_stream", "_indicator":  # of `partial_fit`, of several labels: this is another model
+        model.__dict__.pop(name, None)
     model.__dict__.update(fitted, _fitted_noise=plan.noise, **model._taken(plan.noise), n_iter_=result.n_iter)
     task.end(lambda: attributes(result.W, result.b))
     _warn_if_late(result, max_iter)

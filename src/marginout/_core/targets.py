@@ -1,6 +1,7 @@
 """From labels or numbers y to targets Y of the problems, and from (W, b) back to fitted attributes.
 
     classes    Y_nk = ±1: whether example n is of class k (one-vs-rest; one problem for two classes)
+    labels     Y_nk = ±1: whether example n has label k, of several
     numbers    Y_nk = y_nk − centre_k, which the offset makes up for: y = 1e9 ± 1 is y = ±1
 
 Blocks of examples are looked at one by one (:class:`Labels`, :class:`Numbers`), and what was seen is merged.
@@ -18,6 +19,11 @@ from sklearn.utils.class_weight import compute_class_weight
 from marginout._core.interfaces import Array
 from marginout._core.validation import check_option, check_real, check_size
 
+#: Share of the weight that makes two sides of a label: less is a rounding error of sums.
+FAINTEST = 1e-14
+#: Score of a label that all examples have: its probability is 1, to the last digit.
+CERTAIN = 40.0
+
 
 @dataclass(frozen=True)
 class Labels:
@@ -25,6 +31,7 @@ class Labels:
 
     totals: dict[Any, float]
     dtype: np.dtype[Any]
+    several = False
 
     @classmethod
     def of(cls, y: NDArray[Any], weights: Array) -> Labels:
@@ -56,6 +63,27 @@ class Labels:
 
 
 @dataclass(frozen=True)
+class Indicators:
+    """The weight of the examples that do not have each of L labels, and of those that do, (2, L)."""
+
+    totals: Array
+    several = True
+
+    @classmethod
+    def of(cls, y: NDArray[Any], weights: Array) -> Indicators:
+        have = weights @ (y > 0)
+        return cls(np.array([weights.sum() - have, have]))
+
+    def merge(self, other: Indicators) -> Indicators:
+        if self.totals.shape != other.totals.shape:
+            raise ValueError(
+                f"y has {self.totals.shape[1]} labels in one block and {other.totals.shape[1]} in another: "
+                "all blocks must have the same."
+            )
+        return Indicators(self.totals + other.totals)
+
+
+@dataclass(frozen=True)
 class Numbers:
     """Least and largest of n targets, and the sum over blocks of median times size, (T,) each.
 
@@ -67,6 +95,7 @@ class Numbers:
     middle: Array
     n: int
     single: bool
+    several = False
 
     @classmethod
     def of(cls, y: Array) -> Numbers:
@@ -135,6 +164,48 @@ class Together(OneVsRest):
         return super().attributes(W, self.intercept(b))
 
 
+class LabelsApart(OneVsRest):
+    """Several labels of an example as targets: whether it has each. One that all or none have is left out.
+
+    Parameters
+    ----------
+    seen : Indicators
+    class_weight : as of the estimators; the classes of each label are 0 and 1
+    """
+
+    def __init__(self, seen: Indicators, class_weight: Any) -> None:
+        totals = seen.totals
+        vary = (totals > FAINTEST * totals.sum(axis=0)).all(axis=0)
+        self._live, self.constant = np.flatnonzero(vary), np.flatnonzero(~vary)
+        if not len(self._live):
+            raise ValueError(
+                "All examples of positive weight have the same labels in y: give some that differ."
+            )
+        self._fixed = np.where(totals[1] > totals[0], CERTAIN, -CERTAIN)
+        if isinstance(class_weight, str):
+            check_option("class_weight", class_weight, ["balanced"])
+            sides = totals[:, self._live]
+            table = sides.sum(axis=0) / (2 * sides)
+        else:
+            table = class_weights(class_weight, np.array([0, 1]))[:, None]
+        super().__init__(np.arange(totals.shape[1]), table)
+        self.K = len(self._live)
+
+    def encode(self, y: NDArray[Any], weights: Array) -> tuple[Array, Array]:
+        have = np.ascontiguousarray(y[:, self._live] > 0)
+        if len(np.unique(self.table)) == 1:
+            return np.where(have, 1.0, -1.0), self.table[0, 0] * weights[:, None]
+        return np.where(have, 1.0, -1.0), weights[:, None] * np.where(have, self.table[1], self.table[0])
+
+    def attributes(self, W: Array, b: Array) -> dict[str, Any]:
+        coef, intercept = np.zeros((len(self.classes), len(W))), self._fixed.copy()
+        coef[self._live], intercept[self._live] = W.T, b
+        return {"classes_": self.classes, "coef_": coef, "intercept_": intercept, "_indicator": True}
+
+    def suits(self, model: Any) -> bool:
+        return bool(model._indicator) and not len(self.constant) and super().suits(model)
+
+
 class Centred:
     """Numbers as targets, counted from a centre: T targets, or one with several outputs.
 
@@ -175,7 +246,7 @@ class Centred:
         return np.asarray(intercept - self.centre)
 
 
-Seen = Labels | Numbers
+Seen = Labels | Indicators | Numbers
 Targets = OneVsRest | Centred
 
 

@@ -117,8 +117,10 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
             Training data. Dense data in any memory order and CSR data, float32 or float64,
             are used as they are; other sparse formats, and large dense data of which three
             quarters or more are zeros, are converted to CSR first.
-        y : array-like of shape (n_samples,)
-            Class labels or targets.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Class labels or targets. Several labels of an example are an indicator matrix of 0 and 1, dense
+            or sparse, with a column for each label; several targets have a column each. Models with a
+            search, a hidden layer or quantiles take one.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the examples, >= 0; each multiplies its example's loss.
 
@@ -255,6 +257,12 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
                 **options,
             )
         except ValueError as error:
+            if str(error).startswith("y should be a 1d array"):
+                raise ValueError(
+                    f"{error} Several labels or targets are fitted by DropoutSVC, DropoutLogisticRegression "
+                    "and DropoutSVR; or wrap the model in sklearn.multioutput.MultiOutputClassifier or "
+                    "MultiOutputRegressor."
+                ) from None
             if not str(error).startswith("Input X contains NaN"):
                 raise
             raise ValueError(
@@ -334,6 +342,8 @@ class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[mi
     classes_: NDArray[Any]
     #: For models that have no such parameter.
     multi_class = "ovr"
+    #: Whether the last fit was to an indicator matrix: classes_ are then the numbers of its columns.
+    _indicator = False
     #: What it may be. Nothing: the model itself says what its classes share.
     _multi_classes: tuple[str, ...] = ()
 

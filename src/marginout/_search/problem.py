@@ -101,6 +101,11 @@ def pose(
     estimator = clone(estimator)
     fit_intercept = check_flag("fit_intercept", estimator.fit_intercept)
     y, seen = estimator._look(y, weights)
+    if seen.several:
+        raise ValueError(
+            "y is a matrix of several labels, but a search or a path takes one label of each example: wrap "
+            "the search in sklearn.multioutput.MultiOutputClassifier, or search with GridSearchCV."
+        )
     targets = estimator._targets(seen, fit_intercept)
     Y, _ = targets.encode(y, weights)
     trainings = []

@@ -105,11 +105,11 @@ missing : {"error", "deleted", "conditional"}, default="error"
 
 CLASSIFIER = """
 coef_ : array of shape (1, n_features) or (n_classes, n_features)
-    Weights w, one row for two classes, or one per class.
+    Weights w, one row for two classes, or one per class or label.
 intercept_ : array of shape (1,) or (n_classes,)
     Offsets b.
 classes_ : array of shape (n_classes,)
-    Class labels, in ascending order.
+    Class labels, in ascending order. Of an indicator matrix, the numbers of its columns.
 objective_ : float
     F at the solution, summed over the one-vs-rest problems if they are several.
 """

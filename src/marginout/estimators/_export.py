@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils.validation import check_is_fitted
 
 from marginout._core.fit import weights_of
@@ -30,4 +33,22 @@ def export(fitted: Any, model: Any) -> Any:
             setattr(model, name, value.copy() if isinstance(value, np.ndarray) else value)
     n_iter = fitted.n_iter_
     model.n_iter_ = np.array([n_iter]) if isinstance(model, LogisticRegression) else n_iter
+    return model
+
+
+def one_vs_rest(fitted: Any, plain: Callable[[], Any]) -> OneVsRestClassifier:
+    """A fitted model as one plain model for each class, or for each label."""
+    model = OneVsRestClassifier(plain())
+    model.estimators_ = []
+    for coef, intercept in zip(weights_of(fitted), fitted.intercept_, strict=True):
+        one = export(fitted, plain())
+        one.coef_, one.intercept_ = coef[None].copy(), np.array([intercept])
+        one.classes_ = np.array([0, 1])
+        model.estimators_.append(one)
+    labels = np.eye(len(fitted.classes_), dtype=int) if fitted._indicator else fitted.classes_
+    model.label_binarizer_ = LabelBinarizer(sparse_output=True).fit(labels)
+    model.classes_ = fitted.classes_.copy()
+    model.n_features_in_ = fitted.n_features_in_
+    if hasattr(fitted, "feature_names_in_"):
+        model.feature_names_in_ = fitted.feature_names_in_
     return model

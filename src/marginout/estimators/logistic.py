@@ -8,7 +8,6 @@ import numpy as np
 from scipy.special import log_expit, logsumexp
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
-from sklearn.preprocessing import LabelBinarizer
 
 from marginout._core.fit import weights_of
 from marginout._core.gaussian import score_variances
@@ -16,8 +15,9 @@ from marginout._core.interfaces import Array
 from marginout._core.validation import check_option, set_parameters
 from marginout._models.linear import DropoutLinearModel
 from marginout._models.online.partial_fit import OnlineClassifier
+from marginout._models.several import SeveralLabels
 from marginout.estimators._docstrings import documented
-from marginout.estimators._export import export
+from marginout.estimators._export import export, one_vs_rest
 from marginout.losses import Loss, logistic
 from marginout.noise import Noise
 
@@ -35,6 +35,7 @@ class LogisticProbabilities(DropoutLinearModel):
 
     #: How the fit took several classes; of models that have no such parameter, and before a fit.
     multi_class_: str = "ovr"
+    _indicator: bool
 
     def _has_softmax(self) -> bool:
         """Whether the probabilities of several classes are the softmax of their scores."""
@@ -63,9 +64,10 @@ class LogisticProbabilities(DropoutLinearModel):
         Returns
         -------
         log_probabilities : array of shape (n_samples, n_classes)
-            One column per class, in the order of `classes_`.
+            One column per class or label, in the order of `classes_`.
         """
-        return log_probabilities(self._softened(X), self._has_softmax())
+        scores = self._softened(X)
+        return log_expit(scores) if self._indicator else log_probabilities(scores, self._has_softmax())
 
     def predict_proba(self, X: Any) -> Array:
         """Class probabilities: 1/(1 + exp(−score)), divided by their sum if the classes are several.
@@ -73,7 +75,7 @@ class LogisticProbabilities(DropoutLinearModel):
         Of a joint model of several classes (`multi_class` is not "ovr"), the softmax of the scores: its
         minimiser in expectation has scores log p(y|x), up to a constant, both for the pairwise and for the
         multinomial loss. In any case these are probabilities for X as it is: noise has a say in the weights
-        alone.
+        alone. Of several labels, each has a probability of its own.
 
         Parameters
         ----------
@@ -89,7 +91,7 @@ class LogisticProbabilities(DropoutLinearModel):
 
 
 @documented
-class DropoutLogisticRegression(LogisticProbabilities, OnlineClassifier):
+class DropoutLogisticRegression(LogisticProbabilities, SeveralLabels, OnlineClassifier):
     r"""Logistic regression trained under infinitely many corruptions of the data.
 
     It minimises
@@ -185,25 +187,13 @@ class DropoutLogisticRegression(LogisticProbabilities, OnlineClassifier):
         -------
         model : LogisticRegression or OneVsRestClassifier
             :class:`~sklearn.linear_model.LogisticRegression` for two classes, and for a joint model
-            of more. A :class:`~sklearn.multiclass.OneVsRestClassifier` of them for more, one-vs-rest.
+            of more. A :class:`~sklearn.multiclass.OneVsRestClassifier` of them for more, one-vs-rest,
+            and for several labels.
         """
 
         def plain() -> LogisticRegression:
             return LogisticRegression(C=self.C, fit_intercept=self.fit_intercept)
 
-        whole = export(self, plain())
-        if len(self.classes_) == 2 or self._has_softmax():
-            return whole
-        model = OneVsRestClassifier(plain())
-        model.estimators_ = []
-        for coef, intercept in zip(self.coef_, self.intercept_, strict=True):
-            one = export(self, plain())
-            one.coef_, one.intercept_ = coef[None].copy(), np.array([intercept])
-            one.classes_ = np.array([0, 1])
-            model.estimators_.append(one)
-        model.label_binarizer_ = LabelBinarizer(sparse_output=True).fit(self.classes_)
-        model.classes_ = self.classes_.copy()
-        model.n_features_in_ = self.n_features_in_
-        if hasattr(self, "feature_names_in_"):
-            model.feature_names_in_ = self.feature_names_in_
-        return model
+        if not self._indicator and (len(self.classes_) == 2 or self._has_softmax()):
+            return export(self, plain())
+        return one_vs_rest(self, plain)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import LinearSVC, LinearSVR
 
 from marginout._core.interfaces import Array
 from marginout._core.validation import check_option, check_real, set_parameters
 from marginout._models.online.partial_fit import OnlineClassifier, OnlineRegressor
+from marginout._models.several import SeveralLabels, SeveralTargets
 from marginout.estimators._docstrings import documented
-from marginout.estimators._export import export
+from marginout.estimators._export import export, one_vs_rest
 from marginout.losses import HINGES, EpsilonInsensitive, Loss
 
 
@@ -23,7 +25,7 @@ def hinge_loss(model: Any) -> Loss:
 
 
 @documented
-class DropoutSVC(OnlineClassifier):
+class DropoutSVC(SeveralLabels, OnlineClassifier):
     r"""Linear support vector classifier trained under infinitely many corruptions of the data.
 
     It minimises
@@ -109,13 +111,17 @@ class DropoutSVC(OnlineClassifier):
     def _loss(self, Y: Array) -> Loss:
         return hinge_loss(self)
 
-    def to_sklearn(self) -> LinearSVC:
-        """A fitted :class:`sklearn.svm.LinearSVC` with the same predictions."""
-        return export(self, LinearSVC(loss=self.loss, C=self.C, fit_intercept=self.fit_intercept))
+    def to_sklearn(self) -> LinearSVC | OneVsRestClassifier:
+        """A fitted :class:`sklearn.svm.LinearSVC` with the same predictions; one for each label."""
+
+        def plain() -> LinearSVC:
+            return LinearSVC(loss=self.loss, C=self.C, fit_intercept=self.fit_intercept)
+
+        return one_vs_rest(self, plain) if self._indicator else export(self, plain())
 
 
 @documented
-class DropoutSVR(OnlineRegressor):
+class DropoutSVR(SeveralTargets, OnlineRegressor):
     r"""Linear support vector regression trained under infinitely many corruptions of the data.
 
     It minimises

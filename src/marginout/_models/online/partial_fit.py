@@ -134,6 +134,11 @@ def _learns_apart(model: Any) -> bool:
             f"partial_fit learns one problem per class: multi_class={model.multi_class!r} must be 'ovr'. Or "
             "fit to blocks of examples, with marginout.blocks."
         )
+    if model._indicator:
+        raise AttributeError(
+            "partial_fit learns one label of each example, but the model was fitted to several: fit a clone, "
+            "or wrap one in sklearn.multioutput.MultiOutputClassifier."
+        )
     return _learns_smoothly(model)
 
 
