@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from marginout import GaussianImputer
 from marginout.cli import main, modelfile
 from marginout.cli.demo import CS, RATES, digits, models, tuned
 from marginout.report.charts import Line, deletion_figure
@@ -143,6 +144,26 @@ def test_numbers_of_the_demo_are_those_of_the_curve(reports):
     assert set(expected[::2]) <= set(reader.text)
     title = next(text for text in reader.text if text.startswith("Half of the pixels are dead"))
     assert f"{curve.mean[10]:.0%}" in title
+
+
+def test_the_demo_shows_what_it_is_worth_to_know_the_dead_pixels(reports, files):
+    X, X_test, y, y_test = digits()
+    plain = tuned(models()["LogisticRegression"], X, y, 0.0)
+    conditional = GaussianImputer().fit(X)
+    masks = np.random.default_rng(0).random((4, *X_test.shape)) < 0.5
+    errors = {
+        "mean": [np.mean(plain.predict(np.where(dead, X.mean(axis=0), X_test)) != y_test) for dead in masks],
+        "conditional": [
+            np.mean(plain.predict(conditional.transform(np.where(dead, np.nan, X_test))) != y_test)
+            for dead in masks
+        ],
+    }
+    said = " ".join((files / "demo.txt").read_text(encoding="utf-8").split())
+    mean, conditional = re.search(r"errs on ([\d.]+) % .{,80} NaN, and on ([\d.]+) % behind", said).groups()
+    assert float(mean) == pytest.approx(100 * np.mean(errors["mean"]), abs=3)
+    assert float(conditional) == pytest.approx(100 * np.mean(errors["conditional"]), abs=2)
+    _, reader = read(reports["demo"])
+    assert f"{100 - float(conditional):.1f} %" in reader.text
 
 
 def test_the_demo_chooses_C_of_every_model_for_the_same_loss():
