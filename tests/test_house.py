@@ -35,6 +35,12 @@ SAYS_RIDGE = {
     # What a sum leaves out.
     "_kernels/_single_precision.h",
 }
+WRITES_HALF_SQUARES = {
+    "_core/penalties.py",
+    # ½‖w‖² + ½λ‖α‖² of the hidden layer, which has an objective of its own.
+    "_models/latent/objective.py",
+    "_models/latent/stochastic.py",
+}
 SAYS_PENALTY = {
     "_core/interfaces.py",
     "_core/objective.py",
@@ -77,6 +83,19 @@ def classes(name):
     return [node for node in ast.walk(TREES[name]) if isinstance(node, ast.ClassDef)]
 
 
+def asked_for(name):
+    """Where a module asks for a class: isinstance(x, HERE), type(x) is HERE, case HERE()."""
+    for call in calls(name, "isinstance", "issubclass"):
+        yield call.args[1]
+    for node in ast.walk(TREES[name]):
+        if isinstance(node, ast.Compare):
+            called = [part.func for part in ast.walk(node) if isinstance(part, ast.Call)]
+            if any(isinstance(function, ast.Name) and function.id == "type" for function in called):
+                yield from node.comparators
+        elif isinstance(node, ast.MatchClass):
+            yield node.cls
+
+
 def test_nobody_asks_which_kind_of_object_it_was_given():
     homes = {}
     for name in MODULES:
@@ -87,9 +106,9 @@ def test_nobody_asks_which_kind_of_object_it_was_given():
     del homes["Noise"]
     found = set()
     for name in MODULES:
-        for call in calls(name, "isinstance", "issubclass"):
-            asked = {node.id for node in ast.walk(call.args[1]) if isinstance(node, ast.Name)}
-            asked |= {node.attr for node in ast.walk(call.args[1]) if isinstance(node, ast.Attribute)}
+        for kinds in asked_for(name):
+            asked = {node.id for node in ast.walk(kinds) if isinstance(node, ast.Name)}
+            asked |= {node.attr for node in ast.walk(kinds) if isinstance(node, ast.Attribute)}
             found |= {(name, kind) for kind in asked & set(homes) if name not in homes[kind]}
     assert found == ASKS_FOR_A_KIND
 
@@ -131,6 +150,22 @@ def test_one_file_knows_the_ridge():
         if re.search("ridge", text, re.IGNORECASE):
             found.add(name)
     assert found == SAYS_RIDGE
+
+
+def test_one_file_writes_half_of_a_squared_norm():
+    """0.5 * dots(W, W), or the same by vdot, is a penalty, or what is known of one."""
+    found = set()
+    for name, tree in TREES.items():
+        products = [node for node in ast.walk(tree) if isinstance(node, ast.BinOp)]
+        for node in products:
+            halves = ast.unparse(node).startswith("0.5 *")
+            for call in (part for part in ast.walk(node) if halves and isinstance(part, ast.Call)):
+                if (
+                    ast.unparse(call.func).endswith(("dots", "vdot"))
+                    and len(set(map(ast.unparse, call.args))) == 1
+                ):
+                    found.add(name)
+    assert found == WRITES_HALF_SQUARES
 
 
 def identifiers(tree):
