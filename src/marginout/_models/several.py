@@ -24,7 +24,8 @@ class SeveralLabels(DropoutClassifier):
         return tags
 
     def _validated_for_fit(self, X: Any, y: Any) -> tuple[Any, Any]:
-        if (np.ndim(y) != 2 and not sp.issparse(y)) or y.shape[1] == 1:
+        shape = y.shape if hasattr(y, "shape") else np.asarray(y).shape
+        if len(shape) != 2 or shape[1] == 1:
             return super()._validated_for_fit(X, y)
         X, y = self._validated(X, y, multi_output=True)
         if type_of_target(y) != "multilabel-indicator":

@@ -56,6 +56,7 @@ def test_it_is_what_one_vs_rest_around_it_does(estimator):
     assert_array_equal(plain.predict(X), model.predict(X))
     if estimator is DropoutLogisticRegression:
         assert_allclose(plain.predict_proba(X), model.predict_proba(X))
+    assert_array_equal(clone(model).fit(X, Y.tolist()).predict(X), model.predict(X))
     other = pickle.loads(pickle.dumps(model))
     assert_array_equal(other.predict(X), model.predict(X))
 
