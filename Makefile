@@ -39,6 +39,7 @@ coverage: $(VENV)/.test
 test-oldest: $(OLDEST)/.test
 	$(OLDEST)/bin/python -m pytest -n 2 --dist loadfile
 
+# Several values of -C need pip 23.1, and Python 3.11 may bring an older one.
 # Python itself is not sanitized, so the sanitizer's library must be loaded first. Memory that Python keeps until its end is not a leak.
 sanitize: $(SANITIZE)/.installed
 	LD_PRELOAD="$$($${CC:-cc} -print-file-name=libasan.so) $$($${CC:-cc} -print-file-name=libstdc++.so)" \
@@ -106,6 +107,7 @@ $(OLDEST)/.test: .ci/oldest.py $(SOURCES)
 
 $(SANITIZE)/.installed: $(SOURCES)
 	$(PYTHON) -m venv --clear $(SANITIZE)
+	$(SANITIZE)/bin/python -m pip install --quiet 'pip>=23.1'
 	$(SANITIZE)/bin/python -m pip install --quiet -C setup-args=-Db_sanitize=address,undefined \
 	  -C setup-args=-Db_lundef=false -C setup-args=-Dbuildtype=debugoptimized . pytest hypothesis
 	@touch $@

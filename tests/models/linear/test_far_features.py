@@ -147,3 +147,21 @@ def test_the_quick_way_of_searches_does_not_go_far_from_zero():
             design = make_design(sp.csr_array(X), Dropout(0.01))
             objective = make_objective(design, Hinge(), y[:, None] * 1.0, np.ones((N, 1)), fit_intercept)
             assert single_precision.suits(objective) == near
+
+
+@pytest.mark.parametrize("rate", [1e-9, 1e-6])
+def test_hardly_any_group_noise_a_million_deviations_from_zero(rate):
+    X, y = data(1e6, classes=True)
+    noise = GroupDropout(GROUPS, rate)
+    together = np.asarray(GROUPS[:, None] == GROUPS, dtype=float)
+
+    def variance(w):
+        sums = (X * w) @ together
+        kappa = rate / (1 - rate)
+        return (kappa * X * w * sums).sum(axis=1), 2 * kappa * X * sums
+
+    for C in 1e-2, 1.0:
+        best = minimum(X, y, C, variance)
+        for storage in STORAGES[::2]:
+            assert best * (1 - 1e-6) <= DropoutSVC(C, noise=noise).fit(storage(X), y).objective_
+            assert DropoutSVC(C, noise=noise).fit(storage(X), y).objective_ <= best * (1 + TOL)
