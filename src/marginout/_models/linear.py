@@ -364,12 +364,6 @@ class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[mi
     def _targets(self, seen: Any, fit_intercept: bool) -> Targets:
         classes, counts = seen.classes()
         together = self._together(classes)
-        if together and self.missing == "conditional":
-            raise ValueError(
-                "missing='conditional' solves one problem per class, but "
-                f"multi_class={self.multi_class!r} joins them: set missing='deleted' or multi_class='ovr', "
-                "or fill in missing values before, for instance with GaussianImputer."
-            )
         kind = Together if together else OneVsRest
         return kind(classes, self._class_table(classes, counts))
 

@@ -44,14 +44,23 @@ class LogisticProbabilities(DropoutLinearModel):
     def _softened(self, X: Any) -> Array:
         """Scores of which the logistic function is the expected probability where values are missing.
 
-        For a normal score, E σ(s) ≈ σ(m/√(1 + πv/8)).
+        For a normal score, E σ(s) ≈ σ(m/√(1 + πv/8)). Of a softmax, 1/p_k = Σ_j exp(s_j − s_k), and each
+        difference is divided likewise.
         """
         scores = self._scores(X)
         if self.missing != "conditional":
             return scores
-        W = weights_of(self).T
-        variance = score_variances(self._fitted_law(), self._validated(X, reset=False), W)
-        return scores / np.sqrt(1.0 + np.pi / 8.0 * (variance[:, 0] if scores.ndim == 1 else variance))
+        law, X, W = self._fitted_law(), self._validated(X, reset=False), weights_of(self).T
+
+        def soft(m: Array, W: Array) -> Array:
+            return np.asarray(m / np.sqrt(1.0 + np.pi / 8.0 * score_variances(law, X, W)))
+
+        if scores.ndim == 1:
+            return soft(scores[:, None], W)[:, 0]
+        if not self._has_softmax():
+            return soft(scores, W)
+        each = [soft(scores - own[:, None], W - w[:, None]) for own, w in zip(scores.T, W.T, strict=True)]
+        return -np.column_stack([logsumexp(one, axis=1) for one in each])
 
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the class probabilities.

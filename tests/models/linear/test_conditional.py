@@ -6,7 +6,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.special import expit
+from scipy.special import expit, softmax
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import StratifiedKFold
 
@@ -192,6 +192,53 @@ def test_probabilities_are_expected_ones(classes):
     np.testing.assert_allclose(got, want, atol=0.02)
     plug_in = expit(scores) if classes == 2 else expit(scores) / expit(scores).sum(axis=1, keepdims=True)
     assert np.abs(got[:, 1] - want[:, 1]).max() < np.abs(plug_in[:, -classes + 1] - want[:, 1]).max()
+
+
+@pytest.mark.parametrize("name", ["none", "dropout"])
+@pytest.mark.parametrize("kind", [DropoutSVC, DropoutLogisticRegression])
+def test_pairwise_losses_have_the_conic_solvers_optimum(name, kind):
+    X, _ = holes(n=30, d=4, seed=2)
+    y, C = np.arange(30) % 3, 0.5
+    law = estimate(X).law
+    options = {"noise": NOISES[name], "missing": "conditional", "multi_class": "pairwise", "tol": 1e-8}
+    if kind is DropoutSVC:
+        options |= {"loss": "hinge", "expectation": "bound"}
+    model = kind(C, **options, max_iter=5000).fit(X, y)
+    M, S = means_and_variances(X, NOISES[name], law)
+    W, b, constraints = cp.Variable((4, 3)), cp.Variable((1, 3)), []
+    m, total = M @ W + np.ones((30, 1)) @ b, 0.5 * cp.sum_squares(W)
+    for i, (s, own) in enumerate(zip(S, y, strict=True)):
+        root = np.linalg.cholesky(s + 1e-13 * np.eye(4))
+        for k in set(range(3)) - {own}:
+            margin, spread = m[i, own] - m[i, k], root.T @ (W[:, own] - W[:, k])
+            if kind is DropoutSVC:
+                total += C * 0.5 * (1 - margin + cp.norm(cp.hstack([1 - margin, spread])))
+            else:
+                omega = cp.Variable()
+                constraints.append(cp.norm(cp.hstack([margin, spread])) <= omega)
+                total += C * (cp.logistic(omega) - 0.5 * omega - 0.5 * margin)
+    optimum = cp.Problem(cp.Minimize(total), constraints).solve(solver=cp.CLARABEL)
+    np.testing.assert_allclose(model.objective_, optimum, rtol=1e-6)
+    order = np.random.default_rng(0).permutation(30)
+    other = kind(C, **options, max_iter=5000).fit(X[order], y[order])
+    np.testing.assert_allclose(other.objective_, model.objective_, rtol=1e-6)
+
+
+def test_the_probabilities_of_a_softmax_are_expected_ones():
+    """Draws of the joint law of all scores, given what is known."""
+    X, _ = holes(n=120, share=0.4)
+    y = np.argmax(GaussianImputer().fit_transform(X)[:, :3], axis=1)
+    options = {"noise": 0.0, "missing": "conditional", "multi_class": "multinomial"}
+    model = DropoutLogisticRegression(C=30.0, **options).fit(X, y)
+    law, rng, want = estimate(X).law, np.random.default_rng(0), 0.0
+    scores = model.decision_function(X)
+    for _ in range(2000):
+        want = want + softmax(law.draw(X, rng) @ model.coef_.T + model.intercept_, axis=1) / 2000
+    got, plugged = model.predict_proba(X), softmax(scores, axis=1)
+    complete = ~np.isnan(X).any(axis=1)
+    np.testing.assert_allclose(got[complete], plugged[complete], rtol=1e-12)
+    assert np.abs(got - want).max() < 0.06
+    assert np.abs(got - want).mean() < 0.5 * np.abs(plugged - want).mean()
 
 
 @EDGE

@@ -364,10 +364,6 @@ def test_what_joint_losses_do_not_have_is_refused():
             model(multi_class=bad).fit(X, y)
         with pytest.raises(ValueError, match="multi_class"):
             model(multi_class=bad).fit(X[y < 2], y[y < 2])
-    with pytest.raises(
-        ValueError, match=r"missing='conditional' .*multi_class='pairwise'.*missing='deleted'"
-    ):
-        DropoutSVC(multi_class="pairwise", missing="conditional").fit(np.where(X > 2, np.nan, X), y)
     good = DropoutSVC(multi_class="pairwise").fit(X, y)
     before = good.coef_.copy()
     with pytest.raises(ValueError, match="NaN"):

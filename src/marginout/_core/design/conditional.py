@@ -63,6 +63,22 @@ class ConditionalDesign(interfaces.Design):
     def select(self, columns: Columns) -> Self:
         return self._on(self.base.select(columns))
 
+    def take(self, rows: slice | NDArray[np.intp]) -> Self:
+        """The same design for a copy of some of the examples."""
+        design = self._on(self.base.take(rows))
+        design.X, design._hidden, design.n = self.X[rows], self._hidden[rows], design.base.n
+        design.nnz = design.X.size
+        place = np.full(self.n, -1)
+        place[self._rows] = self._patterns.index
+        own = place[rows]
+        design._rows = np.flatnonzero(own >= 0)
+        design._patterns = Patterns(~self._variance.missing[own[design._rows]])
+        design._variance = HiddenVariance(self._variance.law, design._patterns)
+        return design
+
+    def narrow(self) -> tuple[Self, slice]:
+        return self, slice(None)
+
     def serial(self) -> Self:
         return self._on(self.base.serial())
 
