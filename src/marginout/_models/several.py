@@ -24,7 +24,7 @@ class SeveralLabels(DropoutClassifier):
         return tags
 
     def _validated_for_fit(self, X: Any, y: Any) -> tuple[Any, Any]:
-        shape = y.shape if hasattr(y, "shape") else np.asarray(y).shape
+        shape = _shape(y)
         if len(shape) != 2 or shape[1] == 1:
             return super()._validated_for_fit(X, y)
         X, y = self._validated(X, y, multi_output=True)
@@ -86,5 +86,11 @@ class SeveralTargets(DropoutRegressor):
         return tags
 
     def _validated_for_fit(self, X: Any, y: Any) -> tuple[Any, Any]:
+        if len(_shape(y)) != 2 or sp.issparse(y):
+            return super()._validated_for_fit(X, y)
         X, y = self._validated(X, y, y_numeric=True, multi_output=True)
-        return X, check_targets(y.toarray() if sp.issparse(y) else y)
+        return X, check_targets(y)
+
+
+def _shape(y: Any) -> tuple[int, ...]:
+    return tuple(y.shape if hasattr(y, "shape") else np.asarray(y).shape)

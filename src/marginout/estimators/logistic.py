@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import log_expit, logsumexp
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
+from sklearn.utils.validation import check_is_fitted
 
 from marginout._core.fit import weights_of
 from marginout._core.gaussian import score_variances
@@ -203,6 +204,7 @@ class DropoutLogisticRegression(LogisticProbabilities, SeveralLabels, OnlineClas
         def plain() -> LogisticRegression:
             return LogisticRegression(C=self.C, fit_intercept=self.fit_intercept)
 
+        check_is_fitted(self)
         if not self._indicator and (len(self.classes_) == 2 or self._has_softmax()):
             return export(self, plain())
         return one_vs_rest(self, plain)

@@ -77,7 +77,6 @@ BAD_Y = {
     "short": (lambda y: y[:-1], "inconsistent numbers of samples: \\[30, 29\\]"),
     "long": (lambda y: np.append(y, y[0]), "inconsistent numbers of samples: \\[30, 31\\]"),
     "empty": (lambda y: y[:0], "inconsistent numbers of samples: \\[30, 0\\]"),
-    "two columns": (lambda y: np.column_stack([y, y]), "y should be a 1d array.*\\(30, 2\\)"),
     "3-D": (lambda y: np.ones((N, 1, 1)), "dim 3"),
     "scalar": (lambda y: 1.0, "y should be a 1d array"),
     "None": (lambda y: None, "requires y to be passed, but the target y is None"),
@@ -93,6 +92,12 @@ BAD_Y = {
 def test_bad_y(estimator, case):
     make, match = BAD_Y[case]
     refused(estimator(), X, make(targets(estimator)), match)
+
+
+@each_classifier
+def test_two_columns_of_classes(estimator):
+    y = np.column_stack([LABELS, LABELS + 1])
+    refused(estimator(), X, y, r"y has 2 columns, which must hold 0 or 1.*MultiOutputClassifier")
 
 
 @each_classifier
