@@ -112,7 +112,7 @@ def path(
     names = getattr(model, "feature_names_in_", None)
     weights = check_sample_weight(sample_weight, X)
     problem = pose(estimator, X, y, weights, [np.arange(len(y))])
-    noises, models = check_noises(noises, X, weights, names)
+    noises, models = check_noises(noises, X, weights, names, estimator.missing)
     Cs = check_Cs(Cs, problem)
     shape = len(Cs), len(noises)
     K = problem.Y.shape[1]

@@ -164,14 +164,16 @@ def _classes_of(estimator: Any, classes: NDArray[Any], y: NDArray[Any], own: Arr
     return Training(columns, own[:, None] * table[labels])
 
 
-def check_noises(noises: Any, X: Any, weights: Array, names: Any = None) -> tuple[list[Any], list[Noise]]:
+def check_noises(
+    noises: Any, X: Any, weights: Array, names: Any = None, missing: str = "error"
+) -> tuple[list[Any], list[Noise]]:
     """The noises of a grid as given, and the models they stand for, checked against X."""
     if isinstance(noises, (str, Noise)) or not isinstance(noises, Iterable):
         raise ValueError(
             f"noises={noises!r} must be a sequence of dropout rates or noise models, such as [0.0, 0.3, 0.6]."
         )
     given = [noise if isinstance(noise, Noise) else _plain(noise) for noise in noises]
-    given = _without_auto(given, X, weights)
+    given = _without_auto(given, X, weights, missing)
     if not given:
         raise ValueError("noises=[] is empty: give at least one dropout rate or noise model.")
     models = []
@@ -185,10 +187,12 @@ def check_noises(noises: Any, X: Any, weights: Array, names: Any = None) -> tupl
     return given, models
 
 
-def _without_auto(noises: list[Any], X: Any, weights: Array) -> list[Any]:
+def _without_auto(noises: list[Any], X: Any, weights: Array, missing: str) -> list[Any]:
     """The noises with the rate that the data bear in place of "auto", unless it is there already."""
     if not any(isinstance(noise, str) and noise == "auto" for noise in noises):
         return noises
+    if missing == "conditional" and has_missing(X):
+        X = estimate(X[weights > 0]).law.fill(X)
     rate = Extent.of(delete_missing(X, resolve(0.0)), weights).rate()
     found: list[Any] = []
     for noise in noises:

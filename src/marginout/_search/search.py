@@ -111,7 +111,7 @@ class Search(DropoutLinearModel):
             refit = check_flag("refit", self.refit)
             verbose = check_count("verbose", self.verbose, 0)
             names = getattr(self, "feature_names_in_", None)
-            noises, models = check_noises(self.noises, X, weights, names)
+            noises, models = check_noises(self.noises, X, weights, names, self.missing)
             strengths = _strengths(models, X.shape[1], select)
             folds = self._folds(X, y, groups)
             model = self._model(1.0, noises[0])

@@ -129,6 +129,11 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
             )
         check_flag("blocks", self.blocks)
         method = self._method()
+        if method == "partial_fit" and estimator.get_params(deep=False).get("missing") == "conditional":
+            raise ValueError(
+                "partial_fit, by which blocks=True trains, cannot take missing='conditional', as the law of "
+                "the features is not known before all examples are: set blocks=False."
+            )
         known = "sample_weight" in inspect.signature(getattr(estimator, method)).parameters
         if not known and _routes_metadata():
             known = bool(get_routing_for_object(estimator).consumes(method, ["sample_weight"]))

@@ -20,12 +20,13 @@ from marginout import (
     DropoutSVCCV,
     DropoutSVR,
     DropoutSVRCV,
+    ExplicitCorruptionClassifier,
     GaussianImputer,
     MCFClassifier,
 )
 from marginout._core.design.conditional import conditional_design
 from marginout._core.gaussian import estimate
-from marginout.noise import Deletion, Dropout, Gaussian, GroupDropout, Poisson
+from marginout.noise import Deletion, Dropout, Gaussian, GroupDropout, Missing, Poisson
 
 NOISES = {
     "none": Dropout(0.0),
@@ -314,6 +315,10 @@ def test_what_is_refused_names_a_cure():
         DropoutSVC(missing="conditional").partial_fit(X, y, classes=[-1, 1])
     with pytest.raises(ValueError, match="transform every block"):
         marginout.blocks.fit(DropoutSVC(missing="conditional"), [(X, y)])
+    explicit = ExplicitCorruptionClassifier(DropoutSVC(missing="conditional"), noise=Missing(0.3), n_copies=2)
+    with pytest.raises(ValueError, match="set blocks=False"):
+        explicit.fit(np.nan_to_num(X), y)
+    explicit.set_params(blocks=False).fit(np.nan_to_num(X), y)
     with pytest.raises(ValueError, match="put a GaussianImputer in front"):
         DropoutSVC(missing="conditional").fit(X, y).to_sklearn()
     with pytest.raises(ValueError, match="missing='conditional' must be"):
@@ -323,6 +328,44 @@ def test_what_is_refused_names_a_cure():
         late.predict(X)
     with pytest.raises(ValueError, match=r"Input X contains NaN.*GaussianImputer"):
         DropoutSVC().fit(X, y)
+
+
+def _bad(name):
+    X, _ = holes()
+    X[0, 0] = np.nan
+    if name == "a row of nothing":
+        X[5] = np.nan
+    elif name == "a feature of nothing":
+        X[:, 2] = np.nan
+    elif name == "nothing":
+        X[:] = np.nan
+    elif name == "dependent features":
+        X = np.hstack([X, X[:, :1], 2 * X[:, :2], np.ones((40, 1))])
+    elif name == "fewer rows than features":
+        X = np.hstack([X[:6] + k for k in range(3)])
+    elif name == "two rows":
+        X = X[:2]
+    return X, np.arange(len(X)) % 2
+
+
+@pytest.mark.parametrize("kind", LINEAR)
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("a row of nothing", "a feature of nothing", "nothing", "dependent features"),
+        *("fewer rows than features", "two rows"),
+    ],
+)
+def test_data_that_say_little_are_fitted(kind, name):
+    """Warnings are errors here."""
+    X, y = _bad(name)
+    model = kind(missing="conditional").fit(X, y)
+    assert np.isfinite(model.predict(X).astype(float)).all()
+    law = estimate(X).law
+    alone = model.predict(np.full((1, X.shape[1]), np.nan))  # nothing known: the mean of all
+    np.testing.assert_allclose(alone, model.predict(law.mean[None]), atol=1e-8)
+    with pytest.raises(ValueError, match="infinity"):
+        model.predict(np.where(np.isnan(X), np.inf, X))
 
 
 @EDGE
@@ -345,6 +388,11 @@ def test_noise_that_the_data_bear():
     assert auto.noise_ > 0
     given = DropoutSVC(noise=auto.noise_, missing="conditional", tol=1e-7).fit(X, y)
     np.testing.assert_allclose(auto.objective_, given.objective_, rtol=1e-9)
+    path = marginout.path(DropoutSVC(missing="conditional"), X, y, Cs=[1.0], noises=["auto"])
+    assert path.noises == [auto.noise_]
+    search = DropoutSVCCV([1.0], ["auto"], missing="conditional", cv=3).fit(X, y)
+    assert search.noises_ == [auto.noise_]
+    assert search.best_estimator_.noise_ == auto.noise_
     without = DropoutSVC(noise=0.0, missing="conditional", tol=1e-7).fit(X, y)
     assert auto.objective_ > without.objective_ * (1 + 1e-6)
 
