@@ -8,9 +8,10 @@ A line of a docstring that holds a name in braces and nothing else stands for a 
         Without noise this is a plain SVM.
     {latent.tol}
 
-`{noise}` is the paragraph `noise` of all models, `{latent.tol}` is `tol` of models with a hidden layer. A
-line below such a name continues the paragraph. :func:`documented` inserts the text when a class is created,
-so that `help`, Sphinx and numpydoc see all of it.
+`{noise}` is the paragraph `noise` of all models, `{latent.tol}` is `tol` of models with a hidden layer, and
+`{search.attributes}` are all attributes of a search. A line below such a name continues the paragraph.
+:func:`documented` inserts the text when a class is created, so that `help`, Sphinx and numpydoc see all of
+it.
 """
 
 from __future__ import annotations
@@ -267,6 +268,10 @@ PARAGRAPHS = {
     "search": _paragraphs(SEARCH),
     "copies": _paragraphs(COPIES),
 }
+#: What every search has found.
+PARAGRAPHS["search"]["attributes"] = "\n".join(
+    text for name, text in PARAGRAPHS["search"].items() if name.endswith("_")
+)
 PLACE = re.compile(r"^( *)\{(?:(\w+)\.)?(\w+)\}$", re.MULTILINE)
 
 

@@ -57,17 +57,7 @@ class DropoutSVCCV(Search, DropoutClassifier):
 
     Attributes
     ----------
-    {search.C_}
-    {search.noise_}
-    {search.best_score_}
-    {search.scores_}
-    {search.Cs_}
-    {search.noises_}
-    {search.cv_results_}
-    {search.best_index_}
-    {search.best_params_}
-    {search.best_estimator_}
-    {search.n_splits_}
+    {search.attributes}
     {classifier.classes_}
     {n_features_in_}
     {feature_names_in_}
@@ -146,17 +136,7 @@ class DropoutLogisticRegressionCV(Search, LogisticProbabilities, DropoutClassifi
 
     Attributes
     ----------
-    {search.C_}
-    {search.noise_}
-    {search.best_score_}
-    {search.scores_}
-    {search.Cs_}
-    {search.noises_}
-    {search.cv_results_}
-    {search.best_index_}
-    {search.best_params_}
-    {search.best_estimator_}
-    {search.n_splits_}
+    {search.attributes}
     {classifier.classes_}
     {n_features_in_}
     {feature_names_in_}
@@ -231,17 +211,7 @@ class DropoutSVRCV(Search, DropoutRegressor):
 
     Attributes
     ----------
-    {search.C_}
-    {search.noise_}
-    {search.best_score_}
-    {search.scores_}
-    {search.Cs_}
-    {search.noises_}
-    {search.cv_results_}
-    {search.best_index_}
-    {search.best_params_}
-    {search.best_estimator_}
-    {search.n_splits_}
+    {search.attributes}
     {n_features_in_}
     {feature_names_in_}
 

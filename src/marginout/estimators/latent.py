@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from marginout._core.interfaces import Array
 from marginout._core.targets import Centred, Numbers, Seen, Targets
-from marginout._core.validation import check_option, check_real, set_parameters
+from marginout._core.validation import check_option, set_parameters
 from marginout._models.latent.model import LatentModel
 from marginout._models.linear import DropoutClassifier, DropoutRegressor
 from marginout.estimators._docstrings import documented
 from marginout.estimators.logistic import LogisticProbabilities
-from marginout.estimators.svm import hinge_loss
-from marginout.losses import EpsilonInsensitive, Loss, logistic
+from marginout.estimators.svm import hinge_loss, tube_loss
+from marginout.losses import Loss, logistic
 
 
 @documented
@@ -321,9 +320,7 @@ class LatentDropoutSVR(LatentModel, DropoutRegressor):
         set_parameters(locals())
 
     def _loss(self, Y: Array) -> Loss:
-        epsilon = check_real("epsilon", self.epsilon, least=0)
-        expectation = check_option("expectation", self.expectation, ["bound", "gaussian"])
-        return EpsilonInsensitive(epsilon, expectation, scale=float(np.ptp(Y)) or 1.0)
+        return tube_loss(self, Y)
 
     def _look(self, y: Any, weights: Array) -> tuple[NDArray[Any], Seen]:
         return y, Numbers.of(y[weights > 0])

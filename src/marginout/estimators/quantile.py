@@ -221,17 +221,7 @@ class DropoutQuantileRegressorCV(QuantilePredictions, Search, DropoutRegressor):
 
     Attributes
     ----------
-    {search.C_}
-    {search.noise_}
-    {search.best_score_}
-    {search.scores_}
-    {search.Cs_}
-    {search.noises_}
-    {search.cv_results_}
-    {search.best_index_}
-    {search.best_params_}
-    {search.best_estimator_}
-    {search.n_splits_}
+    {search.attributes}
     {n_features_in_}
     {feature_names_in_}
 

@@ -24,6 +24,13 @@ def hinge_loss(model: Any) -> Loss:
     return make(margin, check_option("expectation", model.expectation, ["bound", "gaussian"]))
 
 
+def tube_loss(model: Any, Y: Array) -> Loss:
+    """The loss of a support vector regression, by its parameters epsilon and expectation, for targets Y."""
+    epsilon = check_real("epsilon", model.epsilon, least=0)
+    expectation = check_option("expectation", model.expectation, ["bound", "gaussian"])
+    return EpsilonInsensitive(epsilon, expectation, scale=float(np.ptp(Y)) or 1.0)
+
+
 @documented
 class DropoutSVC(SeveralLabels, OnlineClassifier):
     r"""Linear support vector classifier trained under infinitely many corruptions of the data.
@@ -191,9 +198,7 @@ class DropoutSVR(SeveralTargets, OnlineRegressor):
         set_parameters(locals())
 
     def _loss(self, Y: Array) -> Loss:
-        epsilon = check_real("epsilon", self.epsilon, least=0)
-        expectation = check_option("expectation", self.expectation, ["bound", "gaussian"])
-        return EpsilonInsensitive(epsilon, expectation, scale=float(np.ptp(Y)) or 1.0)
+        return tube_loss(self, Y)
 
     def to_sklearn(self) -> LinearSVR:
         """A fitted :class:`sklearn.svm.LinearSVR` with the same predictions."""
