@@ -214,6 +214,10 @@ max_iter : int, default=1000
     Most iterations of each fit.
 verbose : int, default=0
     Above 0, print a line per fit.
+"""
+
+#: All attributes of a search.
+FOUND = """\
 C_ : float
     C of the chosen cell.
 noise_ : float or noise model
@@ -236,8 +240,7 @@ best_estimator_ : estimator
     The model refitted to all data. Its `coef_`, `intercept_`, `n_iter_`, `objective_`,
     `optimality_gap_` and `objective_history_` are attributes of the search, too.
 n_splits_ : int
-    Number of folds.
-"""
+    Number of folds."""
 
 COPIES = """
 n_copies : int, default=16
@@ -265,13 +268,9 @@ PARAGRAPHS = {
     "classifier": _paragraphs(CLASSIFIER),
     "regressor": _paragraphs(REGRESSOR),
     "latent": _paragraphs(LATENT),
-    "search": _paragraphs(SEARCH),
+    "search": {**_paragraphs(SEARCH), "attributes": FOUND},
     "copies": _paragraphs(COPIES),
 }
-#: What every search has found.
-PARAGRAPHS["search"]["attributes"] = "\n".join(
-    text for name, text in PARAGRAPHS["search"].items() if name.endswith("_")
-)
 PLACE = re.compile(r"^( *)\{(?:(\w+)\.)?(\w+)\}$", re.MULTILINE)
 
 

@@ -15,9 +15,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from marginout._core.interfaces import Array, Monitor, Objective, Result
+from marginout._core.interfaces import Array, Columns, Monitor, Objective, Result
 from marginout._core.objective import dots
-from marginout.solvers import single_precision
+from marginout.solvers import newton, single_precision
 from marginout.solvers._linesearch import certify, minimize_line, starting_point
 from marginout.solvers._progress import Progress
 
@@ -44,9 +44,20 @@ def solve(
 ) -> Result:
     """Minimise all K problems from (W, b).
 
-    The suboptimality left is estimated by ½ gᵀD⁻¹g, with D the preconditioner.
+    The suboptimality left is estimated by ½ gᵀD⁻¹g, with D the preconditioner. Problems where F stands still
+    and the estimate is above the tolerance are given to Newton's method, if that is affordable.
     """
     progress = Progress(objective, tol, max_iter, monitor)
+    result = _solve(objective, W, b, progress)
+    stuck = result.converged & (np.minimum(result.left, result.gap) > tol * result.value)
+    if stuck.any() and not progress.stopped() and result.n_iter < max_iter:
+        few = np.flatnonzero(stuck)
+        if newton.affordable(objective.select(few)):
+            _go_on(objective, result, few, tol, max_iter - result.n_iter)
+    return result
+
+
+def _solve(objective: Objective, W: Array, b: Array, progress: Progress) -> Result:
     P, size = objective.P, objective.batch
     if (
         P >= SEVERAL
@@ -59,6 +70,26 @@ def solve(
     if size is None:
         return progress.solve(objective, W, b, _descend, P)
     return progress.solve(objective, W, b, _descend, size // 2 if FEW * size > P else size, apart=True)
+
+
+def _go_on(objective: Objective, result: Result, few: Columns, tol: float, max_iter: int) -> None:
+    """Solve some of the problems, of one output each, by Newton's method, from where they are.
+
+    Examples without entries all have their kink at the same offset, and those with one entry at the same
+    weight. Where F is least in several such kinks, a direction leads out of one of them, and a step is short.
+
+    Sets: what is lower of the result.
+    """
+    start = np.ascontiguousarray(result.W[:, few]), result.b[few]
+    end = newton.solve(objective.select(few), *start, tol=tol, max_iter=max_iter)
+    before = result.value[few]
+    better = end.value < before
+    last, own = result.history[-1], few[better]
+    result.history += [min(last, last - float(before.sum()) + value) for value in end.history[:-1]]
+    result.history.append(last + float((end.value - before)[better].sum()))
+    result.W[:, own], result.b[own] = end.W[:, better], end.b[better]
+    result.value[own], result.gap[own] = end.value[better], end.gap[better]
+    result.n_iter += end.n_iter
 
 
 def _sprint(objective: Objective, W: Array, b: Array, progress: Progress) -> None:

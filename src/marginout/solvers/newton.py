@@ -74,15 +74,20 @@ EPS = np.finfo(float).eps
 
 
 def suits(objective: Objective) -> bool:
-    """Whether a few dozen factorisations are cheap."""
+    """Whether there is no noise, and a few dozen factorisations are cheap."""
     traits = objective.traits
     if not traits.noiseless or objective.coupled:
         return False
     if objective.rows is None:
         return narrow(objective) and not objective.loss.kinked
-    small, large = sorted((traits.n, traits.d))
-    affordable = objective.P * 60.0 * small * small * large <= AFFORDABLE
-    return affordable and (objective.penalty.self_conjugate or not objective.loss.kinked)
+    return affordable(objective) and (objective.penalty.self_conjugate or not objective.loss.kinked)
+
+
+def affordable(objective: Objective) -> bool:
+    """Whether a few dozen factorisations are cheap, for problems of one output with all examples here."""
+    small, large = sorted((objective.traits.n, objective.traits.d))
+    cost = objective.P * 60.0 * small * small * large
+    return cost <= AFFORDABLE and objective.rows is not None and not objective.coupled
 
 
 def check(objective: Objective) -> None:
