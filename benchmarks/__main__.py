@@ -34,6 +34,12 @@ def parse() -> argparse.Namespace:
         "--untimed", action="store_true", help="leave times out of `tables` and its kin, on a busy machine"
     )
     parser.add_argument(
+        "--resume",
+        type=Path,
+        metavar="FOLDER",
+        help="keep finished cells of `latent` there, and run the others",
+    )
+    parser.add_argument(
         "--csv", type=Path, help="folder for the CSV files (benchmarks/results, quick: its quick/)"
     )
     return parser.parse_args()
@@ -47,6 +53,7 @@ def main() -> None:
         quick=arguments.quick,
         threads=arguments.threads,
         timed=not arguments.untimed,
+        resume=arguments.resume,
     )
     # The numbers of a quick run mean nothing. They must not replace measured ones.
     folder = arguments.csv or (report.RESULTS / "quick" if arguments.quick else report.RESULTS)

@@ -71,19 +71,13 @@ def _digits(report: Report, options: Options) -> None:
     seeds = range(1 if options.quick else 10)
     for name in options.few(list(models)[::-1], 2):
         fit, C_, rate = models[name]
-        clean, deleted = [], []
+        found = []
         for seed in seeds:
-            problem = problems.bundled("digits", seed).thin(options.rows(100))
-            with convergence(), threadpool_limits(1):
-                model = fit(problem.X, problem.y, seed)
-            clean.append(_error(model, problem.X_test, problem.y_test))
-            half = Dropout(0.5).corrupt(problem.X_test, seed)
-            deleted.append(_error(model, half, problem.y_test))
-        with convergence(), threadpool_limits(1):
-            start = time.process_time()
-            clone(model).fit(problem.X, problem.y)
-            time_s = time.process_time() - start
-        for what, errors in (("digits", clean), ("digits, half deleted", deleted)):
+            measure = partial(_digit_cell, fit, seed, options.rows(100), timed=seed == seeds[-1])
+            found.append(options.cell("latent", {"model": name, "seed": seed}, measure))
+        time_s = found[-1]["time_s"]
+        for what in ("digits", "digits, half deleted"):
+            errors = [cell[what] for cell in found]
             mean, sd = float(np.mean(errors)), float(np.std(errors))
             report.rows.append(
                 Row(
@@ -95,6 +89,23 @@ def _digits(report: Report, options: Options) -> None:
     times = {line.model: line.time_s for line in report.rows if line.time_s}
     for line in report.rows if peer in times else []:
         line.peer, line.ratio_to_peer = peer, times[line.model] / times[peer]
+
+
+def _digit_cell(fit: Fit, seed: int, rows: int | None, timed: bool) -> dict[str, float]:
+    """Errors on whole and on half-deleted digits of one half, and the time of one more fit if asked for."""
+    problem = problems.bundled("digits", seed).thin(rows)
+    half = Dropout(0.5).corrupt(problem.X_test, seed)
+    with convergence(), threadpool_limits(1):
+        model = fit(problem.X, problem.y, seed)
+        start = time.process_time()
+        if timed:
+            clone(model).fit(problem.X, problem.y)
+        time_s = time.process_time() - start
+    return {
+        "digits": _error(model, problem.X_test, problem.y_test),
+        "digits, half deleted": _error(model, half, problem.y_test),
+        "time_s": time_s,
+    }
 
 
 def _digit_models(K: int) -> dict[str, tuple[Fit, float | None, float | None]]:

@@ -14,6 +14,8 @@ from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
 from sklearn.svm import LinearSVC
 
 from benchmarks import missing_groups, mnist_deletion, problems
+from benchmarks.options import Options
+from benchmarks.report import Report
 from benchmarks.sections import latent
 from marginout.noise import Dropout
 
@@ -151,3 +153,31 @@ def test_C_is_chosen_for_the_condition_that_is_scored():
     assert latent._error(whole, problem.X_test, problem.y_test) < latent._error(
         half, problem.X_test, problem.y_test
     )
+
+
+def test_an_interrupted_run_of_the_hidden_layers_goes_on_where_it_stood(tmp_path, monkeypatch):
+    whole, fits = latent._digit_cell, []
+
+    def interrupted(*args, **options):
+        if fits:
+            raise KeyboardInterrupt
+        fits.append(args)
+        return whole(*args, **options)
+
+    monkeypatch.setattr(latent, "_digit_cell", interrupted)
+    options, report = Options(quick=True, resume=tmp_path), Report()
+    with pytest.raises(KeyboardInterrupt):
+        latent._digits(Report(), options)
+    monkeypatch.setattr(
+        latent, "_digit_cell", lambda *args, **more: fits.append(args) or whole(*args, **more)
+    )
+    latent._digits(report, options)
+    assert len(fits) == 2  # two models, one half each: none is fitted again
+    again = Report()
+    latent._digits(again, options)
+    assert len(fits) == 2
+    assert again.rows == report.rows
+    errors = [row.test_error for row in report.rows]
+    fresh = Report()
+    latent._digits(fresh, Options(quick=True))
+    assert [row.test_error for row in fresh.rows] == errors
