@@ -63,13 +63,30 @@ class Search(DropoutLinearModel):
     _missing_options = LINEAR_OPTIONS
 
     #: The class of the cells' estimators. It has all parameters of the search that are not its own.
-    _kind: type
+    _kind: type[Any]
 
-    def _model(self, C: float, noise: Any) -> Any:
+    def _model(self, C: float, noise: Any, multi_class: str) -> Any:
         """The estimator of one cell: the parameters that it shares with the search are the search's."""
         model, own = self._kind(C=C, noise=noise), self.get_params(deep=False)
         shared = set(own) & set(model.get_params(deep=False)) - {"verbose"}
-        return model.set_params(**{name: own[name] for name in shared})
+        model.set_params(**{name: own[name] for name in shared})
+        return model.set_params(multi_class=multi_class) if self._chooses_multi_class() else model
+
+    def _chooses_multi_class(self) -> bool:
+        return "multi_class" in self.get_params(deep=False)
+
+    def _ways(self) -> list[str]:
+        """The values of multi_class to choose from."""
+        if not self._chooses_multi_class():
+            return ["ovr"]
+        given = self.get_params(deep=False)["multi_class"]
+        ways, options = [given] if isinstance(given, str) else given, self._kind._multi_classes
+        if not (isinstance(ways, (list, tuple)) and ways and all(way in options for way in ways)):
+            raise ValueError(
+                f"multi_class={given!r} must be one of {', '.join(map(repr, options))}, or a list of them to "
+                "choose from."
+            )
+        return list(dict.fromkeys(ways))
 
     @property
     def partial_fit(self) -> Any:
@@ -114,20 +131,27 @@ class Search(DropoutLinearModel):
             noises, models = check_noises(self.noises, X, weights, names, self.missing)
             strengths = _strengths(models, X.shape[1], select)
             folds = self._folds(X, y, groups)
-            model = self._model(1.0, noises[0])
+            ways, classes = self._ways(), np.unique(y) if classify else ()
+            if len(classes) <= 2:
+                ways = ways[:1]  # two classes are one problem in any case
             loose = LOOSE if X.size > FEW else 1.0
-            problem = pose(model, X, y, weights, [train for train, _ in folds], loose)
-            Cs = check_Cs(self.Cs, problem)
-            score = Scorer(self.scoring, model, problem, X, y, sample_weight, folds, models)
-            task = FitTask(self, len(folds) * len(Cs) * len(noises), X, y)
-            outcome = _search(problem, Cs, models, score, self.n_jobs, verbose, task)
+            outcomes: list[Outcome] = []
+            for way in ways:
+                model = self._model(1.0, noises[0], way)
+                problem = pose(model, X, y, weights, [train for train, _ in folds], loose)
+                if not outcomes:  # one grid for all
+                    Cs = check_Cs(self.Cs, problem)
+                    task = FitTask(self, len(ways) * len(folds) * len(Cs) * len(noises), X, y)
+                score = Scorer(self.scoring, model, problem, X, y, sample_weight, folds, models)
+                outcomes.append(_search(problem, Cs, models, score, self.n_jobs, verbose, task))
             if problem.targets.classes is not None:
                 self.classes_ = problem.targets.classes
+            way, outcome = self._best_way(ways, outcomes)
             self._choose(outcome, Cs, noises, strengths)
             if refit:
                 # X has lost its names: a noise that speaks of them must know them by now.
                 noise = self.noise_.bind(names) if isinstance(self.noise_, Noise) else self.noise_
-                self.best_estimator_ = self._model(self.C_, noise).fit(X, y, sample_weight)
+                self.best_estimator_ = self._model(self.C_, noise, way).fit(X, y, sample_weight)
                 for name in REFITTED:
                     setattr(self, name, getattr(self.best_estimator_, name))
                 self._law = self.best_estimator_._law
@@ -148,6 +172,19 @@ class Search(DropoutLinearModel):
             if not (len(train) and len(test)):
                 raise ValueError(f"cv={self.cv!r}: split {number} has no training or no test examples.")
         return folds
+
+    def _best_way(self, ways: list[str], outcomes: list[Outcome]) -> tuple[str, Outcome]:
+        """The value of multi_class whose best cell has the best mean score, the first of equals.
+
+        Sets: multi_class_, multi_class_scores_, if there is such a parameter.
+        """
+        means = [outcome.scores.mean(axis=0) for outcome in outcomes]
+        best = [float(np.nanmax(mean)) if not np.isnan(mean).all() else -np.inf for mean in means]
+        chosen = int(np.argmax(best))
+        if self._chooses_multi_class():
+            self.multi_class_ = ways[chosen]
+            self.multi_class_scores_ = dict(zip(ways, best, strict=True))
+        return ways[chosen], outcomes[chosen]
 
     def _choose(self, outcome: Outcome, Cs: Array, noises: list[Any], strengths: Array) -> None:
         """Sets: scores_, cv_results_, Cs_, noises_, and the chosen cell."""
@@ -377,6 +414,7 @@ class Scorer:
         if self._laws is not None:
             model._law = self._laws[part.training]
         model.n_features_in_ = self._X.shape[1]
+        vars(model).update(model._taken(self._models[part.noise]))
         X, y = self._X[test], self._y[test]
         assert self._scorer is not None
         if self._weighted and self._weights is not None:

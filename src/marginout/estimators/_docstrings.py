@@ -207,6 +207,10 @@ select : {"best", "one_se"}, default="best"
     smallest C.
 class_weight : dict, "balanced" or None, default=None
     As in :class:`DropoutSVC`. Each training set is balanced by itself.
+multi_class : str or list of str, default="ovr"
+    As in the model of one cell, or several values to choose from, such as ["ovr", "pairwise"]: each
+    is searched over the same grid and folds, and that of the best mean score is taken. On images
+    whose pixels are deleted "pairwise" does better, on text "ovr".
 tol : float, default=1e-3
     Tolerance of the refit, as in :class:`DropoutSVC`. The search of large data stops at
     twice that.
@@ -214,6 +218,10 @@ max_iter : int, default=1000
     Most iterations of each fit.
 verbose : int, default=0
     Above 0, print a line per fit.
+multi_class_ : str
+    `multi_class` of the chosen model. The scores and the table are those of its search.
+multi_class_scores_ : dict
+    The best mean score for each value of `multi_class` that was tried.
 """
 
 #: All attributes of a search.

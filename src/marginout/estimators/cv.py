@@ -7,6 +7,7 @@ noise together means that noise does the regularising; a best rate of 0 that cor
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from marginout._core.validation import set_parameters
@@ -50,6 +51,7 @@ class DropoutSVCCV(Search, DropoutClassifier):
     {expectation}
     {fit_intercept}
     {search.class_weight}
+    {search.multi_class}
     {linear.missing}
     {search.tol}
     {search.max_iter}
@@ -58,6 +60,8 @@ class DropoutSVCCV(Search, DropoutClassifier):
     Attributes
     ----------
     {search.attributes}
+    {search.multi_class_}
+    {search.multi_class_scores_}
     {classifier.classes_}
     {n_features_in_}
     {feature_names_in_}
@@ -93,6 +97,7 @@ class DropoutSVCCV(Search, DropoutClassifier):
         expectation: str = "bound",
         fit_intercept: bool = True,
         class_weight: Any = None,
+        multi_class: str | Sequence[str] = "ovr",
         missing: str = "error",
         tol: float = 1e-3,
         max_iter: int = 1000,
@@ -129,6 +134,7 @@ class DropoutLogisticRegressionCV(Search, LogisticProbabilities, DropoutClassifi
     {expectation}
     {fit_intercept}
     {search.class_weight}
+    {search.multi_class}
     {linear.missing}
     {search.tol}
     {search.max_iter}
@@ -137,6 +143,8 @@ class DropoutLogisticRegressionCV(Search, LogisticProbabilities, DropoutClassifi
     Attributes
     ----------
     {search.attributes}
+    {search.multi_class_}
+    {search.multi_class_scores_}
     {classifier.classes_}
     {n_features_in_}
     {feature_names_in_}
@@ -168,6 +176,7 @@ class DropoutLogisticRegressionCV(Search, LogisticProbabilities, DropoutClassifi
         expectation: str = "bound",
         fit_intercept: bool = True,
         class_weight: Any = None,
+        multi_class: str | Sequence[str] = "ovr",
         missing: str = "error",
         tol: float = 1e-3,
         max_iter: int = 1000,
