@@ -29,6 +29,8 @@ SECTIONS = {
     "tables_development": "tables.run_development",
     "latent": "latent.run",
     "latent_time": "latent_time.run",
+    "hidden": "hidden.run",
+    "hidden_large": "hidden.run_large",
 }
 
 

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from marginout._core.interfaces import Array
 from marginout._core.targets import Centred, Numbers, Seen, Targets
 from marginout._core.validation import check_option, set_parameters
-from marginout._models.latent.model import LatentModel
-from marginout._models.linear import DropoutClassifier, DropoutRegressor
+from marginout._models.latent.stream import LatentStream, StreamClassifier, StreamRegressor
 from marginout.estimators._docstrings import documented
 from marginout.estimators.logistic import LogisticProbabilities
 from marginout.estimators.svm import hinge_loss, tube_loss
@@ -18,7 +17,7 @@ from marginout.losses import Loss, logistic
 
 
 @documented
-class LatentDropoutSVC(LatentModel, DropoutClassifier):
+class LatentDropoutSVC(LatentStream, StreamClassifier):
     r"""Support vector classifier with one hidden layer, trained under infinitely many corruptions.
 
     Scores are w·σ(α·x + a) + b, and the fit minimises
@@ -116,7 +115,7 @@ class LatentDropoutSVC(LatentModel, DropoutClassifier):
 
 
 @documented
-class LatentDropoutLogisticRegression(LatentModel, LogisticProbabilities, DropoutClassifier):
+class LatentDropoutLogisticRegression(LatentStream, LogisticProbabilities, StreamClassifier):
     r"""Logistic regression on one hidden layer, trained under infinitely many corruptions.
 
     Scores are w·σ(α·x + a) + b, and the fit minimises
@@ -234,7 +233,7 @@ class LatentDropoutLogisticRegression(LatentModel, LogisticProbabilities, Dropou
 
 
 @documented
-class LatentDropoutSVR(LatentModel, DropoutRegressor):
+class LatentDropoutSVR(LatentStream, StreamRegressor):
     r"""Support vector regression with one hidden layer, trained under infinitely many corruptions.
 
     Scores are w·σ(α·x + a) + b, and the fit minimises

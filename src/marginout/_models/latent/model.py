@@ -109,14 +109,19 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         softmax, draws = self._takes_softmax(solver, Y.shape[1]), solver == STOCHASTIC
         if draws:
             max_iter = min(max_iter, epochs(len(Y), tol))
-        objectives = self._objectives(X, Y, _joint_weights(Y, weights) if softmax else weights, plan)
+        objectives = self._objectives(X, Y, joint_weights(Y, weights) if softmax else weights, plan)
         # Noise may shift the mean of every example. The solvers' hidden offsets contain the shift, unless the
         # examples are drawn.
         shift = self._shift(noise, X.shape[1], self.fit_intercept)
         rng = self._generator()
         starts = self._starts(objectives, plan, shift, rng)
         if draws:
-            sampling = Sampling(noise, float(self.hidden_noise), _draws(rng), Softmax() if softmax else None)
+            sampling = Sampling(
+                noise,
+                float(self.hidden_noise),
+                np.random.default_rng(seed(rng)),
+                Softmax() if softmax else None,
+            )
             solve: Solver = partial(stochastic, count=max_iter, sampling=sampling)
             starts = [[net._replace(a=net.a - shift @ net.alpha) for net in nets] for nets in starts]
             shift = np.zeros_like(shift)
@@ -156,6 +161,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         check_solution(self._sizes(), **{name: value for name, value in found.items() if name != "classes_"})
         found.update(self._kind(softmax))
         n_iter = max(max(1, len(result.history)) for result in results)
+        self.__dict__.pop("_stream", None)  # of `partial_fit`: this is another model
         self.__dict__.update(found, _fitted_noise=noise, **self._taken(noise), n_iter_=n_iter)
         task.end(layers)
         _warn(results, max_iter)
@@ -401,12 +407,12 @@ def merge_examples(X: Any, Y: Array, weights: Array) -> tuple[Any, Array, Array]
     return sp.csr_array(rows) if sp.issparse(X) else rows, np.ascontiguousarray(table[:, d:]), merged
 
 
-def _draws(rng: np.random.RandomState) -> np.random.Generator:
-    """A generator of its own for what a fit draws."""
-    return np.random.default_rng(rng.randint(2**31, size=2))
+def seed(rng: np.random.RandomState) -> list[int]:
+    """The seed of a generator of its own for what a fit draws."""
+    return [int(part) for part in rng.randint(2**31, size=2)]
 
 
-def _joint_weights(Y: Array, weights: Array) -> Array:
+def joint_weights(Y: Array, weights: Array) -> Array:
     """Weights for one loss of all classes, (n, 1), from those of every one-vs-rest problem.
 
     "balanced" gives a class half of the weight in its own problem, and one part of P in a joint one.

@@ -7,30 +7,25 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
-from marginout._core.fit import untouched_on_failure, weights_of
+from marginout._core.fit import weights_of
 from marginout._core.interfaces import Array
 from marginout._core.missing import LINEAR_OPTIONS
-from marginout._core.targets import Numbers, OneVsRest, Targets, check_targets, class_weights
+from marginout._core.targets import Targets
 from marginout._core.validation import (
     LARGEST,
     check_features,
     check_flag,
     check_real,
-    check_sample_weight,
     check_solution,
 )
-from marginout._models.linear import DropoutClassifier, DropoutLinearModel, DropoutRegressor
 from marginout._models.online.stream import Stream
+from marginout._models.partial import Partial, PartialClassifier, PartialRegressor
 from marginout._models.sparse import SparseWeights
-from marginout.noise import Noise
-from marginout.noise._auto import Extent
 
 
-class Online(DropoutLinearModel):
+class Online(Partial):
     """What classifiers and regressors share: the stream, and the weights that follow from it."""
 
     _stream: Stream | None = None
@@ -92,15 +87,6 @@ class Online(DropoutLinearModel):
         coef[:, features] = new.T
         self.intercept_ = offset - coef @ shift if fit_intercept else np.zeros(K)
 
-    def _stream_noise(self, X: Any, weights: Array) -> Noise:
-        """The noise; with noise="auto" that of the first part of the stream, or of the fit before it."""
-        noise = self._noise()
-        if not self._asks_for_noise():
-            return noise
-        if hasattr(self, "coef_") and self._fitted_noise is not None:
-            return self._fitted_noise
-        return self._noise_for(Extent.of(self._without_missing(X, noise), weights))
-
     def _checked_C(self, weights: Array) -> float:
         """C; it and the weights must be such that their squares, and quotients, are finite."""
         used = weights[weights > 0]
@@ -142,7 +128,7 @@ def _learns_apart(model: Any) -> bool:
     return _learns_smoothly(model)
 
 
-class OnlineClassifier(SparseWeights, Online, DropoutClassifier):
+class OnlineClassifier(SparseWeights, Online, PartialClassifier):
     """`partial_fit` for classifiers."""
 
     @available_if(_learns_apart)  # type: ignore[untyped-decorator]
@@ -172,52 +158,10 @@ class OnlineClassifier(SparseWeights, Online, DropoutClassifier):
         self : object
             The fitted model.
         """
-        with untouched_on_failure(self):
-            first = not hasattr(self, "coef_")
-            known = self._checked_classes(classes, first)
-            X, y = self._validated(X, y, reset=first)
-            check_classification_targets(y)
-            weights = check_sample_weight(sample_weight, X)
-            labels = np.searchsorted(known, y).clip(max=len(known) - 1)
-            strangers = np.unique(y[known[labels] != y])
-            if len(strangers):
-                raise ValueError(
-                    f"y holds {strangers.tolist()[:5]}, which are not among classes={known.tolist()}: "
-                    "the first call must name all classes of the stream."
-                )
-            targets = OneVsRest(known, self._weight_of_each(known)[:, None])
-            Y, weights = targets.encode(y, weights)
-            self._learn(X, Y, weights[:, 0], np.zeros(targets.K), targets)
-        return self
-
-    def _checked_classes(self, classes: Any, first: bool) -> NDArray[Any]:
-        """All classes, sorted: as given in the first call, as known later."""
-        if classes is None:
-            if first:
-                raise ValueError("classes must be passed on the first call to partial_fit.")
-            return self.classes_
-        given = np.asarray(unique_labels(classes))
-        if first and len(given) < 2:
-            raise ValueError(f"classes={given.tolist()} must name at least two classes.")
-        if not first and not np.array_equal(given, self.classes_):
-            raise ValueError(
-                f"classes={given.tolist()} is not the same as on the last call to partial_fit, "
-                f"{self.classes_.tolist()}: pass the same classes, or None."
-            )
-        return given
-
-    def _weight_of_each(self, classes: NDArray[Any]) -> Array:
-        """The weight of every class."""
-        if isinstance(self.class_weight, str):
-            raise ValueError(
-                f"class_weight={self.class_weight!r} is not supported for partial_fit, which does not know "
-                "the stream to come: pass a dict, for instance of what sklearn.utils.class_weight."
-                "compute_class_weight('balanced', classes=classes, y=y) says of the labels y of a sample."
-            )
-        return class_weights(self.class_weight, classes)
+        return self._take(X, y, classes, sample_weight)
 
 
-class OnlineRegressor(Online, DropoutRegressor):
+class OnlineRegressor(Online, PartialRegressor):
     """`partial_fit` for regressors."""
 
     @available_if(_learns_smoothly)  # type: ignore[untyped-decorator]
@@ -245,17 +189,4 @@ class OnlineRegressor(Online, DropoutRegressor):
         self : object
             The fitted model.
         """
-        with untouched_on_failure(self):
-            first = not hasattr(self, "coef_")
-            X, y = self._validated(X, y, y_numeric=True, reset=first)
-            weights = check_sample_weight(sample_weight, X)
-            targets = self._targets(Numbers.of(check_targets(y)), fit_intercept=False)
-            Y, _ = targets.encode(check_targets(y), weights)
-            if not first and np.atleast_2d(self.coef_).shape[0] != targets.K:
-                raise ValueError(
-                    f"The stream has {len(np.atleast_2d(self.coef_))} outputs, but these examples have "
-                    f"{targets.K}: all calls must have the same targets; or start with a new model."
-                )
-            # Counted from the first target: y = 1e9 ± 1 is y = ±1.
-            self._learn(X, Y, weights, Y[np.argmax(weights > 0)], targets)
-        return self
+        return self._take(X, y, sample_weight)

@@ -1,0 +1,106 @@
+"""`partial_fit`: checks of a part of a stream, of classifiers and of regressors; `_learn` learns it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets, unique_labels
+
+from marginout._core.fit import untouched_on_failure
+from marginout._core.interfaces import Array
+from marginout._core.targets import Numbers, OneVsRest, Targets, check_targets, class_weights
+from marginout._core.validation import check_sample_weight
+from marginout._models.linear import DropoutClassifier, DropoutLinearModel, DropoutRegressor
+from marginout.noise import Noise
+from marginout.noise._auto import Extent
+
+
+class Partial(DropoutLinearModel):
+    """What both share."""
+
+    @abstractmethod
+    def _learn(self, X: Any, Y: Array, weights: Array, start: Array, targets: Targets) -> None:
+        """Take in validated X with targets Y (n, K). `start` holds the offsets of a model without any."""
+
+    def _stream_noise(self, X: Any, weights: Array) -> Noise:
+        """The noise; with noise="auto" that of the first part of the stream, or of the fit before it."""
+        noise = self._noise()
+        if not self._asks_for_noise():
+            return noise
+        if hasattr(self, "coef_") and self._fitted_noise is not None:
+            return self._fitted_noise
+        return self._noise_for(Extent.of(self._without_missing(X, noise), weights))
+
+
+class PartialClassifier(Partial, DropoutClassifier):
+    """A classifier that learns a part of a stream."""
+
+    def _take(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
+        """Check the next examples, and learn them."""
+        with untouched_on_failure(self):
+            first = not hasattr(self, "coef_")
+            known = self._checked_classes(classes, first)
+            X, y = self._validated(X, y, reset=first)
+            check_classification_targets(y)
+            weights = check_sample_weight(sample_weight, X)
+            labels = np.searchsorted(known, y).clip(max=len(known) - 1)
+            strangers = np.unique(y[known[labels] != y])
+            if len(strangers):
+                raise ValueError(
+                    f"y holds {strangers.tolist()[:5]}, which are not among classes={known.tolist()}: "
+                    "the first call must name all classes of the stream."
+                )
+            targets = OneVsRest(known, self._weight_of_each(known)[:, None])
+            Y, weights = targets.encode(y, weights)
+            self._learn(X, Y, weights[:, 0], np.zeros(targets.K), targets)
+        return self
+
+    def _checked_classes(self, classes: Any, first: bool) -> NDArray[Any]:
+        """All classes, sorted: as given in the first call, as known later."""
+        if classes is None:
+            if first:
+                raise ValueError("classes must be passed on the first call to partial_fit.")
+            return self.classes_
+        given = np.asarray(unique_labels(classes))
+        if first and len(given) < 2:
+            raise ValueError(f"classes={given.tolist()} must name at least two classes.")
+        if not first and not np.array_equal(given, self.classes_):
+            raise ValueError(
+                f"classes={given.tolist()} is not the same as on the last call to partial_fit, "
+                f"{self.classes_.tolist()}: pass the same classes, or None."
+            )
+        return given
+
+    def _weight_of_each(self, classes: NDArray[Any]) -> Array:
+        """The weight of every class."""
+        if isinstance(self.class_weight, str):
+            raise ValueError(
+                f"class_weight={self.class_weight!r} is not supported for partial_fit, which does not know "
+                "the stream to come: pass a dict, for instance of what sklearn.utils.class_weight."
+                "compute_class_weight('balanced', classes=classes, y=y) says of the labels y of a sample."
+            )
+        return class_weights(self.class_weight, classes)
+
+
+class PartialRegressor(Partial, DropoutRegressor):
+    """A regressor that learns a part of a stream."""
+
+    def _take(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Check the next examples, and learn them."""
+        with untouched_on_failure(self):
+            first = not hasattr(self, "coef_")
+            X, y = self._validated(X, y, y_numeric=True, reset=first)
+            weights = check_sample_weight(sample_weight, X)
+            targets = self._targets(Numbers.of(check_targets(y)), fit_intercept=False)
+            Y, _ = targets.encode(check_targets(y), weights)
+            if not first and np.atleast_2d(self.coef_).shape[0] != targets.K:
+                raise ValueError(
+                    f"The stream has {len(np.atleast_2d(self.coef_))} outputs, but these examples have "
+                    f"{targets.K}: all calls must have the same targets; or start with a new model."
+                )
+            # Counted from the first target: y = 1e9 ± 1 is y = ±1.
+            self._learn(X, Y, weights, Y[np.argmax(weights > 0)], targets)
+        return self
