@@ -361,10 +361,13 @@ def test_without_noise_it_comes_close_to_the_joint_solver(estimator, shared):
         more["multi_class"] = "ovr"
     elif not shared and estimator is LatentDropoutSVR:
         pytest.skip("A regression has one output, and one layer for it.")
-    lowest = make(estimator, **more, solver="joint", tol=1e-4).fit(X, y).objective_
-    value = make(estimator, **more, tol=1e-5, max_iter=3000).fit(X, y).objective_
     # F is not convex. A regression all but interpolates: from five starts, joint ends between 83 and 100.
-    assert 0.95 * lowest < value < (1.05 if is_classifier(estimator()) else 1.25) * lowest
+    lowest = value = 0.0
+    for seed in range(1 if is_classifier(estimator()) else 3):
+        more["random_state"] = seed
+        lowest += make(estimator, **more, solver="joint", tol=1e-4).fit(X, y).objective_
+        value += make(estimator, **more, tol=1e-5, max_iter=3000).fit(X, y).objective_
+    assert 0.95 * lowest < value < (1.05 if is_classifier(estimator()) else 1.2) * lowest
 
 
 @pytest.mark.parametrize("kind", STORAGES)
