@@ -42,8 +42,8 @@ BATCHES = 4
 LEAST_BATCH = 32
 #: Steps in which the rate rises to its peak.
 WARM_STEPS = 100
-#: Peak of the rate: for the hidden weights in units of their deviation at the start, for the output weights in
-#: units of the loss's scale over the deviation of a unit and the root of the number of units, for the output
+#: Peak of the rate: for the hidden weights in units of their deviation at the start, for the output weights
+#: in those of the loss over the deviation of a unit and the root of the number of units, for the output
 #: offsets in units of the loss's scale. Chosen by F at the end for small data (kitchen and dvd reviews,
 #: digits, breast cancer, diabetes), and by errors on 2,000 of MNIST's training digits that 8,000 others
 #: predict. With half of the first two F is 1 to 8 % higher, but 9 % lower with 128 relu units; these errors
