@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
+from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit, train_test_split
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from benchmarks import missing_groups, mnist_deletion, problems
+from benchmarks import holes, missing_groups, mnist_deletion, problems
 from benchmarks.options import Options
 from benchmarks.report import Report
 from benchmarks.sections import latent
@@ -56,6 +58,20 @@ def test_missing_groups_writes_errors_on_data_as_given(tmp_path):
             for mask in range(missing_groups.MASKS)
         ]
         assert rows[name] == pytest.approx(np.mean(wrong), abs=1e-6)
+
+
+def test_holes_are_scored_as_given(tmp_path):
+    holes.main(["--quick", "--tables", "wine", "--csv", str(tmp_path)])
+    lines = written(tmp_path, "holes")
+    assert len(lines) == 2 * 7
+    X, y = load_wine(return_X_y=True)
+    X, y = (each[np.unique(np.linspace(0, 177, 60).astype(int))] for each in (X, y))
+    X, Z, y, z = train_test_split(X, y, test_size=1 / 3, stratify=y, random_state=0)
+    scaler = StandardScaler().fit(X)
+    Z = holes.punched(scaler.transform(Z), 0.5, 0)
+    trees = HistGradientBoostingClassifier(random_state=0).fit(scaler.transform(X), y)
+    (line,) = [line for line in lines if (line["model"], line["missing"]) == (holes.TREES, "0.5")]
+    assert float(line["test_error"]) == pytest.approx(np.mean(trees.predict(Z) != z), abs=1e-6)
 
 
 def test_every_row_loses_as_many_measurements():
