@@ -26,7 +26,12 @@ def worker_threads(work: int) -> int:
 
 @lru_cache(maxsize=1)
 def _pools() -> ThreadpoolController:
-    return ThreadpoolController()
+    return ThreadpoolController()  # looking for the pools takes longer than a small search
+
+
+def one_thread() -> Any:
+    """A context in which BLAS and OpenMP keep to one thread."""
+    return _pools().limit(limits=1)
 
 
 def one_blas_thread() -> Any:

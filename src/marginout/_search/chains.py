@@ -17,19 +17,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from numbers import Integral
 from threading import Event
 from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
-from threadpoolctl import ThreadpoolController
 
 from marginout._core.design.storage import Design, make_design
 from marginout._core.interfaces import Array, Solver
 from marginout._core.objective import Objective
 from marginout._core.shard import Shard
+from marginout._core.threads import one_thread
 from marginout._core.validation import check_shift, check_solution
 from marginout._search.problem import Problem
 from marginout.noise import Noise
@@ -88,7 +87,7 @@ def walk(problem: Problem, Cs: Array, models: list[Noise], visit: Visit, n_jobs:
         raise ValueError(f"n_jobs={n_jobs!r} must be None or a whole number other than 0.")
 
     def run(chain: Chain) -> None:
-        with _pools().limit(limits=1):
+        with one_thread():
             for parts, solution in _steps(problem, Cs, chain, models, shifts, stop):
                 visit(parts, solution)
 
@@ -105,11 +104,6 @@ def walk(problem: Problem, Cs: Array, models: list[Noise], visit: Visit, n_jobs:
             for future in futures:
                 future.cancel()
             raise
-
-
-@lru_cache(maxsize=1)
-def _pools() -> ThreadpoolController:
-    return ThreadpoolController()  # looking for the pools takes longer than a small search
 
 
 def _chains(problem: Problem, models: list[Noise]) -> list[Chain]:
