@@ -1,6 +1,7 @@
 """GaussianImputer against the textbook's dense formula."""
 
 import pickle
+import sys
 import warnings
 
 import numpy as np
@@ -180,6 +181,22 @@ def test_threads_and_what_is_remembered_change_nothing(monkeypatch):
     np.testing.assert_allclose(fresh.transform(Q[:5]), want[:5], **close)
     np.testing.assert_allclose(fresh.transform(Q[2:8]), want[2:8], **close)
     assert 0 < len(fresh._law._remembered) <= 20
+
+
+@pytest.mark.parametrize("rank", ["auto", 3])
+def test_a_fit_in_threads_and_in_parts_is_the_same(rank, monkeypatch):
+    """Some patterns have many rows, others one."""
+    X = rows(300, 9, 0.3)
+    X[:100, 1:4] = np.nan
+    X[:100, 4:] = np.nan_to_num(X[:100, 4:])
+    one = GaussianImputer(rank=rank).fit(X)
+    monkeypatch.setattr(sys.modules["marginout._core.gaussian.estimate"], "worker_threads", lambda work: 3)
+    monkeypatch.setattr("marginout._core.gaussian.law.AT_ONCE", 20 * 9**2)
+    many = GaussianImputer(rank=rank).fit(X)
+    np.testing.assert_allclose(many.log_likelihood_, one.log_likelihood_, rtol=1e-10)
+    np.testing.assert_allclose(many.covariance(), one.covariance(), rtol=1e-7, atol=1e-9)
+    again = GaussianImputer(rank=rank).fit(X)
+    assert np.array_equal(again.covariance(), many.covariance())
 
 
 def test_constant_and_empty_columns():
