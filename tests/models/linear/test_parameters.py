@@ -25,6 +25,7 @@ CHANGES = [
     *((estimator, {"class_weight": None}, {"class_weight": "balanced"}) for estimator in CLASSIFIERS),
     *((estimator, {"class_weight": None}, {"class_weight": {0: 2.0}}) for estimator in CLASSIFIERS),
     *((estimator, {"multi_class": "ovr"}, {"multi_class": "pairwise"}) for estimator in CLASSIFIERS),
+    *((estimator, {"l1_ratio": 0.0}, {"l1_ratio": 0.5}) for estimator in ESTIMATORS),
     (DropoutSVC, {"margin": 1.0}, {"margin": 0.5}),
     (DropoutSVC, {"loss": "hinge"}, {"loss": "squared_hinge"}),
     (DropoutSVR, {"epsilon": 0.1}, {"epsilon": 0.5}),
