@@ -16,6 +16,18 @@ from sklearn.preprocessing import normalize, scale
 
 DATA = "MARGINOUT_DATA"
 DOMAINS = ("books", "dvd", "electronics", "kitchen")
+#: Tables of TabFSBench: with classes, then with numbers to predict.
+TABFS = (
+    "credit",
+    "electricity",
+    "heart",
+    "eyemovements",
+    "iris",
+    "abalone",
+    "bike",
+    "concrete",
+    "laptop",
+)
 #: Features that can be made from word counts: see :meth:`Problem.words_as`.
 WORDS = ("counts", "0 and 1", "log counts", "log counts, unit rows", "tf-idf, unit rows")
 
@@ -121,6 +133,22 @@ def bundled(name: str, seed: int = 0) -> Problem:
     X = X / 16 if name == "digits" else scale(X)
     train = np.random.default_rng(seed).random(len(y)) < 0.5
     return _split(name, X, y, train)
+
+
+def tabfs(name: str) -> Any:
+    """A table of TabFSBench as a pandas data frame; its last column is the target."""
+    import pandas
+
+    return pandas.read_csv(_file(f"tabfsbench/{name}.csv.xz"), skipinitialspace=True)
+
+
+def usps(rows: int = 1000, seed: int = 0) -> Problem:
+    """Digits of 16 x 16 pixels in [0, 1], classes 0 to 9: `rows` to train on, 2,000 others to test."""
+    with np.load(_file("usps.npz")) as z:
+        order = np.random.default_rng(seed).permutation(len(z["y"]))
+        X, y = z["X"].reshape(len(order), -1) / 255.0, z["y"].astype(int) - 1
+    train, test = order[:rows], order[rows : rows + 2000]
+    return Problem("usps", X[train], y[train], X[test], y[test])
 
 
 def sparse(n: int, d: int, row_nnz: int, seed: int = 0, topics: int = 100) -> Problem:

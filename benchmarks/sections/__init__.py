@@ -27,6 +27,8 @@ SECTIONS = {
     "choice": "choice.run",
     "choice_classes": "choice.run_classes",
     "tables_development": "tables.run_development",
+    "lost_columns": "lost.run_columns",
+    "lost_pixels": "lost.run_pixels",
     "latent": "latent.run",
     "latent_time": "latent_time.run",
     "hidden": "hidden.run",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks.tables import choice, deletion, times
+from benchmarks.tables import choice, deletion, lost, times
 
 TABLES: dict[str, Callable[[], str]] = {
     made.__name__: made
@@ -27,5 +27,7 @@ TABLES: dict[str, Callable[[], str]] = {
         deletion.digits,
         deletion.deletion,
         deletion.missing,
+        lost.lost_columns,
+        lost.lost_pixels,
     )
 }

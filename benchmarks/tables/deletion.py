@@ -92,13 +92,16 @@ def missing() -> str:
         ["test error, %", *head],
         [[model, *(f"{fmean(found[model, count]):.2f}" for count in lost)] for model in models],
     )
-    svm, logistic = "DropoutSVCCV, group noise", "DropoutLogisticRegressionCV, group noise"
+    ours, deleted = (f"DropoutLogisticRegressionCV, {way}" for way in ("conditional", "deleted, group noise"))
     pairs = [
-        (svm, "LinearSVC, mean imputation"),
-        (svm, "DropoutSVCCV, no noise"),
-        (logistic, "LogisticRegression, mean imputation"),
-        (logistic, "LogisticRegression, KNNImputer"),
-        (logistic, "HistGradientBoosting, ten copies with losses"),
+        (ours, "LogisticRegression, mean imputation"),
+        (ours, "LogisticRegression, IterativeImputer"),
+        (ours, "LogisticRegression, KNNImputer"),
+        (ours, "LogisticRegression, one model per pattern"),
+        (ours, "HistGradientBoosting, ten copies with losses"),
+        (ours, deleted),
+        (deleted, "LogisticRegression, mean imputation"),
+        ("HistGradientBoosting, GaussianImputer", "HistGradientBoosting, complete data"),
     ]
 
     def interval(ours: str, peer: str, count: str) -> str:

@@ -50,6 +50,7 @@ def filled(path):
     [
         ("bundled", TIMED | {"suboptimality", "reference_gap", "test_error", "r2"}),
         ("scaling", TIMED | {"n", "d", "nnz"}),
+        ("lost_pixels", {"problem", "model", "rate", "repeats", "test_error", "n", "d"}),
         ("memory", COMMON | {"input_mb", "peak_mb", "peak_over_input"}),
     ],
 )
@@ -80,6 +81,7 @@ def test_sections_without_their_data_say_what_is_missing(quick):
         "search",
         "choice",
         "choice_classes",
+        "lost_columns",
         "latent_time",
     ):
         assert f"== {section} skipped: " in text
