@@ -3,6 +3,7 @@
 ORDER = (
     "text",
     "sensors",
+    "missing",
     "regression",
     "digits",
     "when",
