@@ -6,7 +6,7 @@ PyTorch is not imported by other sections: it comes with the extra `bench`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, Self
 
 import numpy as np
@@ -30,7 +30,7 @@ RATE = 0.4
 #: Share of the training digits that are held out to choose parameters: the last ones.
 HELD = 0.2
 #: PyTorch's and MLPClassifier's learning rates to choose from, the peak of a cycle for PyTorch.
-LEARNING_RATES = (5e-4, 1e-3, 2e-3, 4e-3, 8e-3)
+LEARNING_RATES = (1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2, 3.2e-2)
 #: Factors of our learning rate to choose from. Users cannot set it: 1 is what they get.
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 #: Rates of dropout of the inputs, and of the hidden units, for all digits.
@@ -150,11 +150,15 @@ def run_large(options: Options) -> Report:
     trials: dict[tuple[float, float], float] = {}
     for rate in options.few(RATES):
         for hidden in HIDDEN_RATES:
-            (outcome,) = race(part, [Entry(make(rate, hidden, 10), 1.0, rate, threads)], 1)
-            line = row(part, outcome)
-            report.rows.append(replace(line, problem="mnist, held-out digits, 10 epochs"))
+
+            def trial(rate: float = rate, hidden: float = hidden) -> dict[str, Any]:
+                (outcome,) = race(part, [Entry(make(rate, hidden, 10), 1.0, rate, threads)], 1)
+                return asdict(replace(row(part, outcome), problem="mnist, held-out digits, 10 epochs"))
+
+            cell = {"rate": rate, "hidden_noise": hidden, "units": K, "threads": threads}
+            line = Row(**options.cell("hidden_large", cell, trial))
+            report.rows.append(line)
             trials[rate, hidden] = line.test_error or 0.0
-            print(f"{line.problem}, rate {rate}, units {hidden}: {line.test_error:.4f}", flush=True)
     rate, hidden = min(trials, key=lambda key: trials[key])
     (outcome,) = race(problem, [Entry(make(rate, hidden, EPOCHS), 1.0, rate, threads)], 1)
     report.rows += _rows(problem, outcome, None)
