@@ -26,7 +26,7 @@ TIMED = COMMON | {"time_s", "peer", "ratio_to_peer", "cpu_s", "cpu_ratio_to_peer
 def run(*arguments: str) -> str:
     environment = {name: value for name, value in os.environ.items() if name != "MARGINOUT_DATA"}
     command = [sys.executable, *arguments]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
