@@ -76,23 +76,13 @@ class Viewed:
         return self.task.__name__
 
 
-class InProcess:
-    """The executor of one shard in this process: a direct call."""
-
-    def map(self, task: Callable[..., Any], handles: Sequence[Handles], *args: Any) -> Handles:
-        return [task(*[handle[0] for handle in handles], *args)]
-
-    def sum(self, task: Callable[..., Any], handles: Sequence[Handles], *args: Any) -> Any:
-        return task(*[handle[0] for handle in handles], *args)
-
-
 class Objective:
     """F of the module's docstring.
 
     Parameters
     ----------
     penalty : Penalty
-    executor : Executor
+    executor : Executor, or None of one shard in this process
     shards : handles of the shards
     traits : Traits
     loss : Loss
@@ -105,7 +95,7 @@ class Objective:
     def __init__(
         self,
         penalty: Penalty,
-        executor: Executor,
+        executor: Executor | None,
         shards: Handles,
         traits: Traits,
         loss: Loss,
@@ -123,7 +113,7 @@ class Objective:
         """F of examples that are all in one shard of this process."""
         design = shard.design
         traits = Traits(design.n, design.d, design.nnz, design.noiseless, design.far(), design.grouping)
-        return cls(penalty, InProcess(), [shard], traits, shard.loss, shard.K, fit_intercept, shard)
+        return cls(penalty, None, [shard], traits, shard.loss, shard.K, fit_intercept, shard)
 
     def _set_size(self, K: int) -> None:
         self.K, self.P = K, K // self.loss.outputs
@@ -190,7 +180,10 @@ class Objective:
         """A point for some of the problems."""
         columns = self.columns(problems)
         W, b = np.ascontiguousarray(point.W[:, columns]), point.b[columns]
-        state = self.executor.map(_columns, [point.state], columns)
+        if self.executor is None:
+            state: Handles = [_columns(point.state[0], columns)]
+        else:
+            state = self.executor.map(_columns, [point.state], columns)
         return Point(W, b, point.value[problems], point.offset_left[problems], state)
 
     def _viewed(self, columns: Columns | None = None, rounding: float | None = None) -> Objective:
@@ -210,13 +203,15 @@ class Objective:
 
     def sum(self, task: Callable[..., Any], states: Sequence[Handles], *args: Any) -> Any:
         """Σ task(shard, *states, *args) over the shards."""
-        task = task if self.rows is not None else Viewed(task, self._view)
-        return self.executor.sum(task, [self._shards, *states], *args)
+        if self.executor is None:
+            return task(self.rows, *[state[0] for state in states], *args)
+        return self.executor.sum(Viewed(task, self._view), [self._shards, *states], *args)
 
     def map(self, task: Callable[..., Any], states: Sequence[Handles], *args: Any) -> Handles:
         """The state task(shard, *states, *args) of every shard."""
-        task = task if self.rows is not None else Viewed(task, self._view)
-        return self.executor.map(task, [self._shards, *states], *args)
+        if self.executor is None:
+            return [task(self.rows, *[state[0] for state in states], *args)]
+        return self.executor.map(Viewed(task, self._view), [self._shards, *states], *args)
 
     # F and its derivatives.
 
