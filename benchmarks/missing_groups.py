@@ -37,6 +37,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
+from benchmarks.peers import PAPER
 from benchmarks.report import RESULTS, write_lines
 from marginout import DropoutLogisticRegressionCV, DropoutSVCCV, GaussianImputer, GridEdgeWarning
 from marginout.noise import GroupDeletion, GroupDropout
@@ -188,12 +189,12 @@ def candidates(count: int) -> dict[str, Any]:
         "LogisticRegression, GaussianImputer, nothing chosen": behind(
             GaussianImputer(), LogisticRegression()
         ),
-        "DropoutSVCCV, deleted, no noise": ours(DropoutSVCCV, [0.0], deleted),
-        "DropoutSVCCV, deleted, group noise": ours(DropoutSVCCV, noises, deleted),
+        "DropoutSVCCV, deleted, no noise": ours(DropoutSVCCV, [0.0], {**PAPER, **deleted}),
+        "DropoutSVCCV, deleted, group noise": ours(DropoutSVCCV, noises, {**PAPER, **deleted}),
         "DropoutLogisticRegressionCV, deleted, group noise": ours(
             DropoutLogisticRegressionCV, noises, deleted
         ),
-        "DropoutSVCCV, conditional": ours(DropoutSVCCV, [0.0, *noises], conditional),
+        "DropoutSVCCV, conditional": ours(DropoutSVCCV, [0.0, *noises], {**PAPER, **conditional}),
         "DropoutLogisticRegressionCV, conditional": ours(
             DropoutLogisticRegressionCV, [0.0, *noises], conditional
         ),

@@ -92,7 +92,7 @@ def candidates() -> dict[str, tuple[list[Any], int]]:
         ),
         "DropoutSVC": (
             [
-                DropoutSVC(noise=noise, expectation="gaussian", fit_intercept=offset, class_weight=weight)
+                DropoutSVC(noise=noise, loss="hinge", fit_intercept=offset, class_weight=weight)
                 for noise, offset, weight in product(noises, offsets, weights)
             ],
             -6,

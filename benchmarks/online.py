@@ -23,6 +23,7 @@ import scipy.sparse as sp
 from sklearn.linear_model import SGDClassifier
 from sklearn.preprocessing import normalize
 
+from benchmarks.peers import PAPER
 from benchmarks.problems import DOMAINS, DataMissingError, amazon, mnist, newsgroups
 from benchmarks.report import RESULTS, environment, load, record, write_lines
 from marginout import DropoutSVC
@@ -110,10 +111,10 @@ def compare(name: str, n: int) -> list[dict[str, Any]]:
     plain, averaged = (f"{100 * (1 - peer.score(X_test, y_test)):.2f}" for peer in peers[1:])
     lines = []
     for rate in RATES:
-        model = DropoutSVC(C=WEIGHTS[name] / n, noise=rate)
-        batch = DropoutSVC(C=model.C, noise=rate).fit(X[seen], y[seen], sample_weight=counts[seen])
+        model = DropoutSVC(C=WEIGHTS[name] / n, noise=rate, **PAPER)
+        batch = DropoutSVC(C=model.C, noise=rate, **PAPER).fit(X[seen], y[seen], sample_weight=counts[seen])
         seconds = min(
-            one_pass(DropoutSVC(C=model.C, noise=rate), rows, labels), one_pass(model, rows, labels)
+            one_pass(DropoutSVC(C=model.C, noise=rate, **PAPER), rows, labels), one_pass(model, rows, labels)
         )
         ratio = objective(model, X, y, counts) / objective(batch, X, y, counts)
         errors = [100 * (1 - each.score(X_test, y_test)) for each in (batch, model)]
@@ -137,8 +138,8 @@ def progressive(name: str, X: Any, y: Any, part: int = 100) -> dict[str, Any]:
     """Errors when every part of a stream is predicted before it is learnt."""
     classes = np.unique(y)
     models = {
-        "DropoutSVC(0.5)": DropoutSVC(C=1.0),
-        "DropoutSVC(0)": DropoutSVC(C=1.0, noise=0.0),
+        "DropoutSVC(0.5)": DropoutSVC(C=1.0, noise=0.5, **PAPER),
+        "DropoutSVC(0)": DropoutSVC(C=1.0, noise=0.0, **PAPER),
         "SGDClassifier": SGDClassifier(random_state=0),
         "SGDClassifier(average)": SGDClassifier(average=True, random_state=0),
     }

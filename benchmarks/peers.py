@@ -31,6 +31,8 @@ Make = Callable[[float, float], Any]
 #: are limited: 3,000 bring its certificate below 1e-7.
 TIGHT: dict[str, Any] = {"tol": 1e-9, "max_iter": 3000}
 EPSILON = 0.1
+#: The loss of the paper, and its expectation.
+PAPER: dict[str, Any] = {"loss": "hinge", "expectation": "bound"}
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ def _insensitive(estimator: Any, C: float, X: Any, y: Any) -> float:
 
 
 def _svc(C: float, rate: float, **more: Any) -> Any:
-    return DropoutSVC(C, noise=rate, **more)
+    return DropoutSVC(C, noise=rate, **{**PAPER, **more})
 
 
 def _svr(C: float, rate: float, **more: Any) -> Any:
@@ -117,7 +119,7 @@ def _svr(C: float, rate: float, **more: Any) -> Any:
 
 
 def _lr(C: float, rate: float, **more: Any) -> Any:
-    return DropoutLogisticRegression(C, noise=rate, **more)
+    return DropoutLogisticRegression(C, noise=rate, multi_class="ovr", **more)
 
 
 def _linear_svc(C: float, rate: float, **more: Any) -> Any:

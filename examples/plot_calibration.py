@@ -25,7 +25,10 @@ from marginout import DropoutLogisticRegression, DropoutSVC
 X, y = load_digits(return_X_y=True)
 X, X_test, y, y_test = train_test_split(X, y % 2, test_size=0.5, random_state=0, stratify=y)
 
-svc, logistic = DropoutSVC(C=0.1, noise=0.5), DropoutLogisticRegression(C=0.1, noise=0.5)
+svc, logistic = (
+    DropoutSVC(C=0.1, noise=0.5, loss="hinge", expectation="bound"),
+    DropoutLogisticRegression(C=0.1, noise=0.5),
+)
 models = {
     "logistic, rate 0.5": make_pipeline(StandardScaler(), logistic),
     "logistic, calibrated": CalibratedClassifierCV(make_pipeline(StandardScaler(), logistic), cv=5),

@@ -30,11 +30,14 @@ problems = {
     "damaged 3 and 8": (damaged, digit[pair]),
     "iris": (scale(flowers[species > 0]), species[species > 0]),
 }
+rates = [0.0, *np.arange(1, 10) / 10, 0.95]
 searches = {}
 for name, (X, y) in problems.items():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", GridEdgeWarning)
-        searches[name] = search = DropoutSVCCV(np.logspace(-2, 3, 6), cv=5).fit(X, y)
+        searches[name] = search = DropoutSVCCV(
+            np.logspace(-2, 3, 6), rates, cv=5, loss="hinge", expectation="bound"
+        ).fit(X, y)
     plain = search.scores_.mean(axis=0)[:, 0].max()
     print(f"{name}: accuracy {search.best_score_:.3f} at C = {search.C_:g}, rate {search.noise_}; ", end="")
     print(f"without noise {plain:.3f} at its best C")

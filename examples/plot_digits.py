@@ -26,9 +26,9 @@ X, X_test, y, y_test = train_test_split(X / 16, y, test_size=0.5, random_state=0
 noise = Deletion(0.5)
 models = {
     "LinearSVC": LinearSVC(loss="hinge", C=0.3, max_iter=100_000),
-    "DropoutSVC, bound": DropoutSVC(C=0.3, noise=noise),
+    "DropoutSVC, bound": DropoutSVC(C=0.3, noise=noise, loss="hinge", expectation="bound"),
     "DropoutSVC, Gaussian, balanced": DropoutSVC(
-        C=0.3, noise=noise, expectation="gaussian", class_weight="balanced"
+        C=0.3, noise=noise, loss="hinge", expectation="gaussian", class_weight="balanced"
     ),
     "MCFClassifier, joint": MCFClassifier(C=1.0, noise=noise),
 }

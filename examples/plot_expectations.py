@@ -64,7 +64,7 @@ sign = np.where(y, 1.0, -1.0)
 print("rate  expectation  claimed loss  sampled loss  error  error, corrupted")
 for rate in (0.2, 0.5, 0.8):
     for expectation in ("bound", "gaussian"):
-        model = DropoutSVC(C=0.1, noise=rate, expectation=expectation).fit(X, y)
+        model = DropoutSVC(C=0.1, noise=rate, loss="hinge", expectation=expectation).fit(X, y)
         claimed = (model.objective_ - 0.5 * np.sum(model.coef_**2)) / (model.C * len(y))
         sampled = np.mean(
             [np.maximum(0, 1 - sign * model.decision_function(corrupt(X, rate, seed))) for seed in range(100)]

@@ -32,7 +32,9 @@ measurement = np.arange(30) % 10  # columns 0, 10 and 20 are the radius
 
 noises = {"plain SVM": 0.0, "trained for lost measurements": GroupDeletion(measurement, 0.3)}
 models = {
-    name: make_pipeline(StandardScaler(), DropoutSVC(C=0.1, noise=noise, missing="deleted")).fit(X, y)
+    name: make_pipeline(
+        StandardScaler(), DropoutSVC(C=0.1, noise=noise, missing="deleted", loss="hinge", expectation="bound")
+    ).fit(X, y)
     for name, noise in noises.items()
 }
 

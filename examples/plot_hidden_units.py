@@ -22,7 +22,7 @@ X, X_test, y, y_test = train_test_split(X / 16, y, test_size=0.5, random_state=0
 
 hidden = {"n_hidden": 20, "C": 10.0, "tol": 1e-2, "random_state": 0}
 models = {
-    "linear": DropoutSVC(C=0.3, noise=0.1),
+    "linear": DropoutSVC(C=0.3, noise=0.1, loss="hinge", expectation="bound"),
     "20 units, no noise": LatentDropoutSVC(**hidden, noise=0.0),
     "20 units, taylor": LatentDropoutSVC(**hidden, noise=0.2),
     "20 units, gaussian": LatentDropoutSVC(**hidden, noise=0.2, propagation="gaussian"),

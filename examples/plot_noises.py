@@ -46,7 +46,9 @@ plt.show()
 # ------
 C = 0.03
 settings = {"expectation": "gaussian", "class_weight": "balanced", "max_iter": 10_000}
-models = {name: DropoutSVC(C, noise=noise, **settings).fit(X, y) for name, noise in noises.items()}
+models = {
+    name: DropoutSVC(C, noise=noise, loss="hinge", **settings).fit(X, y) for name, noise in noises.items()
+}
 errors = np.array(
     [
         [

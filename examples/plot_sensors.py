@@ -34,7 +34,7 @@ print([str(name) for name in data.feature_names[instruments == 0]])
 grid = {"C": np.logspace(-4, 1, 6)}
 models = {
     "LinearSVC": LinearSVC(loss="hinge", max_iter=1_000_000),
-    "DropoutSVC, trained for loss": DropoutSVC(noise=Deletion(0.5)),
+    "DropoutSVC, trained for loss": DropoutSVC(noise=Deletion(0.5), loss="hinge", expectation="bound"),
 }
 fitted = {
     name: make_pipeline(StandardScaler(), GridSearchCV(model, grid)).fit(X, y)

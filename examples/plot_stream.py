@@ -47,9 +47,13 @@ def progressive(make, seed):
 # chosen. Ours has no learning rate to choose, and the size of a call does not change the result.
 candidates = {
     "DropoutSVC, deletion": [
-        partial(DropoutSVC, C, noise=Deletion(rate)) for C in (1, 10, 100) for rate in (0.1, 0.2, 1 / 3)
+        partial(DropoutSVC, C, noise=Deletion(rate), loss="hinge", expectation="bound")
+        for C in (1, 10, 100)
+        for rate in (0.1, 0.2, 1 / 3)
     ],
-    "DropoutSVC, no noise": [partial(DropoutSVC, C, noise=0.0) for C in (0.1, 1, 10)],
+    "DropoutSVC, no noise": [
+        partial(DropoutSVC, C, noise=0.0, loss="hinge", expectation="bound") for C in (0.1, 1, 10)
+    ],
     "SGDClassifier": [
         partial(SGDClassifier, alpha=alpha, average=average, random_state=0)
         for alpha in (1e-7, 1e-6, 1e-5, 1e-4, 1e-3)

@@ -71,7 +71,7 @@ def errors(vectorizer, seed):
     split = StratifiedShuffleSplit(1, train_size=200, random_state=seed)
     train, test = next(split.split(texts, labels))
     X, X_test = vectorizer.fit_transform(texts[train]), vectorizer.transform(texts[test])
-    grid = path(DropoutSVC(), X, labels[train], Cs=Cs, noises=rates)
+    grid = path(DropoutSVC(loss="hinge", expectation="bound"), X, labels[train], Cs=Cs, noises=rates)
     wrong = np.empty((len(Cs), len(rates)))
     for cell in np.ndindex(wrong.shape):
         scores = X_test @ grid.coefs[cell].T + grid.intercepts[cell]

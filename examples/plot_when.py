@@ -24,8 +24,8 @@ from marginout.robustness import corrupt
 
 SETS = {"iris": load_iris, "wine": load_wine, "breast cancer": load_breast_cancer, "digits": load_digits}
 Cs = np.logspace(-3, 0, 4)
-plain = DropoutSVCCV(Cs, noises=[0.01])
-dropout = DropoutSVCCV(Cs, noises=[0.01, 0.1, 0.3, 0.5, 0.7])
+plain = DropoutSVCCV(Cs, noises=[0.01], loss="hinge", expectation="bound")
+dropout = DropoutSVCCV(Cs, noises=[0.01, 0.1, 0.3, 0.5, 0.7], loss="hinge", expectation="bound")
 
 
 def compare(X, y, size, seed):

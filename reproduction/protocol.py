@@ -85,13 +85,19 @@ def _latent(model: Any) -> Method:
     return Method(make)
 
 
+def _one_vs_rest(settings: Settings) -> Any:
+    return DropoutLogisticRegression(noise=settings["rate"], multi_class="ovr")
+
+
+#: The loss of the paper, and its expectation.
+PAPER: dict[str, Any] = {"loss": "hinge", "expectation": "bound"}
 MODELS: dict[str, Method] = {
-    SVM: _linear(DropoutSVC, DropoutSVCCV),
-    LR: _linear(DropoutLogisticRegression, DropoutLogisticRegressionCV),
+    SVM: _linear(DropoutSVC, DropoutSVCCV, **PAPER),
+    LR: Method(_one_vs_rest, DropoutLogisticRegressionCV),
     MCF_LOGISTIC: _mcf("logistic"),
     MCF_QUADRATIC: _mcf("quadratic"),
-    GAUSSIAN: _linear(DropoutSVC, DropoutSVCCV, expectation="gaussian"),
-    BALANCED: _linear(DropoutSVC, DropoutSVCCV, class_weight="balanced"),
+    GAUSSIAN: _linear(DropoutSVC, DropoutSVCCV, **{**PAPER, "expectation": "gaussian"}),
+    BALANCED: _linear(DropoutSVC, DropoutSVCCV, class_weight="balanced", **PAPER),
     SVR: _linear(DropoutSVR, DropoutSVRCV, epsilon=0.1),
     GAUSSIAN_SVR: _linear(DropoutSVR, DropoutSVRCV, epsilon=0.1, expectation="gaussian"),
     MCF_REGRESSION: Method(lambda settings: MCFRegressor(noise=settings["rate"])),

@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
-from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR
 from marginout._blocks.executors import Serial
 from marginout._core.design.storage import make_design
 from marginout._core.objective import Objective
@@ -27,6 +26,7 @@ from marginout.losses import (
     SquaredHinge,
 )
 from marginout.noise import Deletion, Dropout, Gaussian, Laplace, Noise, Poisson
+from tests.paper import DropoutLogisticRegression, DropoutSVC, DropoutSVR
 
 CLASSIFIERS = [DropoutSVC, DropoutLogisticRegression]
 ESTIMATORS = [*CLASSIFIERS, DropoutSVR]

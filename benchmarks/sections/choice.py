@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks import problems
 from benchmarks.measure import convergence
 from benchmarks.options import Options
+from benchmarks.peers import PAPER
 from benchmarks.problems import WORDS, Problem
 from benchmarks.report import Report, Row
 from marginout import DropoutLogisticRegressionCV, DropoutSVCCV
@@ -100,7 +101,7 @@ def _errors(
         HINGE: partial(_grid, LinearSVC(loss="hinge", random_state=0), folds),
         SQUARED: partial(_grid, LinearSVC(random_state=0), folds),
         LOGISTIC: partial(_grid, LogisticRegression(max_iter=1000), folds),
-        SVC: partial(DropoutSVCCV, **ours),
+        SVC: partial(DropoutSVCCV, **ours, **PAPER),
         LR: partial(DropoutLogisticRegressionCV, **ours),
     }
     wrong: Wrong = {}

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 
 from benchmarks.measure import convergence, peak_resident
 from benchmarks.options import Options
+from benchmarks.peers import PAPER
 from benchmarks.problems import shard
 from benchmarks.report import Report, Row
 from marginout import DropoutSVC, blocks
@@ -101,7 +102,7 @@ def _limited(work: Callable[..., Run], paths: Sequence[Path], limit: int | None)
 
 
 def _model() -> Any:
-    return DropoutSVC(C, noise=RATE)
+    return DropoutSVC(C, noise=RATE, **PAPER)
 
 
 def _in_memory(paths: Sequence[Path]) -> Run:

@@ -115,7 +115,10 @@ def _digit_models(K: int) -> dict[str, tuple[Fit, float | None, float | None]]:
         "LinearSVC": LinearSVC(random_state=0),
         "LogisticRegression": LogisticRegression(max_iter=1000),
     }
-    linear = {"DropoutSVC": DropoutSVC(noise=0.5, **balanced), "MCF-Logistic": MCFClassifier(noise=0.5)}
+    linear = {
+        "DropoutSVC": DropoutSVC(noise=0.5, loss="hinge", **balanced),
+        "MCF-Logistic": MCFClassifier(noise=0.5),
+    }
     mlp = MLPClassifier((K,), max_iter=1000)
     hidden = {"LatentDropoutLR": LatentDropoutLogisticRegression, "LatentDropoutSVC": LatentDropoutSVC}
     ways = ("taylor", 0.0), ("taylor", 0.1), ("gaussian", 0.1), ("gaussian", 0.2)
@@ -232,7 +235,7 @@ def _deletion(report: Report, problem: Problem, K: int) -> None:
     mlp = MLPClassifier((K,), max_iter=1000, random_state=0)
     copies = ExplicitCorruptionClassifier(mlp, noise=0.2, n_copies=4, blocks=False, random_state=0)
     _fixed(report, problem, f"MLPClassifier {K}, four copies, rate 0.2", copies)
-    _fixed(report, problem, "DropoutSVC", DropoutSVC(0.1, noise=0.5, **balanced))
+    _fixed(report, problem, "DropoutSVC", DropoutSVC(0.1, noise=0.5, loss="hinge", **balanced))
     _fixed(report, problem, f"LatentDropoutLR {K}, no noise", plain)
     # An iteration without noise is much cheaper; a few with noise from there are enough.
     noisy = plain.set_params(noise=0.2, propagation="gaussian", max_iter=25)

@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks import problems
 from benchmarks.measure import peak_memory_of
 from benchmarks.options import Options
+from benchmarks.peers import PAPER
 from benchmarks.problems import Problem
 from benchmarks.report import Report, Row, geometric_mean
 from marginout import DropoutSVC, DropoutSVCCV, GridEdgeWarning
@@ -25,7 +26,7 @@ RATES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 #: The same with rate 0, a plain SVM.
 WITH_ZERO = (0.0, *RATES[1:])
 FOLDS = StratifiedKFold(5, shuffle=True, random_state=0)
-CV, ZERO, DEFAULT = "DropoutSVCCV", "DropoutSVCCV, rate 0 too", "DropoutSVCCV, default noises"
+CV, ZERO, WIDE = "DropoutSVCCV", "DropoutSVCCV, rate 0 too", "DropoutSVCCV, eleven rates"
 PLAIN, GRID = "GridSearchCV(LinearSVC)", "GridSearchCV(DropoutSVC)"
 #: Word features of the timed searches.
 COUNTED = ("counts", "tf-idf, unit rows")
@@ -38,12 +39,12 @@ def _searches(threads: int, quick: bool, unit_rows: bool) -> dict[str, Any]:
     common: dict[str, Any] = {"cv": FOLDS, "n_jobs": threads}
     searches = {
         PLAIN: GridSearchCV(plain, {"C": Cs}, **common),
-        CV: DropoutSVCCV(Cs, rates, **common),
-        ZERO: DropoutSVCCV(Cs, zero, **common),
-        DEFAULT: DropoutSVCCV(Cs, **common),
+        CV: DropoutSVCCV(Cs, rates, **PAPER, **common),
+        ZERO: DropoutSVCCV(Cs, zero, **PAPER, **common),
+        WIDE: DropoutSVCCV(Cs, (0.0, *np.arange(1, 10) / 10, 0.95), **PAPER, **common),
     }
     if threads > 1 and not unit_rows:
-        searches[GRID] = GridSearchCV(DropoutSVC(), {"C": Cs, "noise": rates}, **common)
+        searches[GRID] = GridSearchCV(DropoutSVC(**PAPER), {"C": Cs, "noise": rates}, **common)
     return searches
 
 
@@ -58,7 +59,7 @@ def run(options: Options) -> Report:
                 with threadpool_limits(limits=threads):
                     _race(report, problem, searches, options, threads)
     for words in dict.fromkeys(line.words for line in report.rows):
-        for name in (CV, ZERO, DEFAULT, GRID):
+        for name in (CV, ZERO, WIDE, GRID):
             for threads in options.threads:
                 own = [r for r in report.rows if (r.model, r.words, r.threads) == (name, words, threads)]
                 if own:
@@ -117,7 +118,7 @@ def _memory(report: Report, options: Options, threads: int) -> None:
     size = (2000, 1000, 20) if options.quick else (100_000, 20_000, 100)
     load: Callable[[], Problem] = partial(problems.sparse, *size)
     Cs, rates = ([0.01], [0.5]) if options.quick else ([0.003, 0.01], [0.3, 0.6])
-    search = DropoutSVCCV(Cs, rates, cv=5, n_jobs=threads)
+    search = DropoutSVCCV(Cs, rates, cv=5, n_jobs=threads, **PAPER)
     peak, data = peak_memory_of(load, search)
     report.rows.append(
         Row(

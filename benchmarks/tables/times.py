@@ -149,7 +149,7 @@ def search() -> str:
     models = {
         "DropoutSVCCV, rates 0.1 to 0.8": "DropoutSVCCV",
         "DropoutSVCCV, rate 0 in place of 0.1": "DropoutSVCCV, rate 0 too",
-        "DropoutSVCCV, its default noises": "DropoutSVCCV, default noises",
+        "DropoutSVCCV, eleven rates from 0 to 0.95": "DropoutSVCCV, eleven rates",
         "GridSearchCV(DropoutSVC), rates 0.1 to 0.8": "GridSearchCV(DropoutSVC)",
     }
 

@@ -32,7 +32,8 @@ def measure(settings: Settings) -> Result:
     problem = data.bundled(name) if name == BREAST else data.amazon("books")
     X, y = problem.X, np.asarray(problem.y, dtype=np.float64)
     hinge = settings["loss"] == HINGE
-    model = (DropoutSVC if hinge else DropoutLogisticRegression)(C, noise=rate, tol=tol, max_iter=10_000)
+    options = {"noise": rate, "tol": tol, "max_iter": 10_000, "expectation": "bound"}
+    model = DropoutSVC(C, loss="hinge", **options) if hinge else DropoutLogisticRegression(C, **options)
     model.fit(X, y)
     w, b = model.coef_[0], model.intercept_[0]
     weights, targets = (hinge_step if hinge else logistic_step)(*moments(X, w, b, rate), y)

@@ -93,7 +93,7 @@ def make(settings: Settings) -> Any:
         )
         return Grown(latent, C, settings["parts"], settings["finish"])
     if name == OURS:
-        return DropoutSVC(C, noise=noise, expectation="gaussian", class_weight="balanced")
+        return DropoutSVC(C, noise=noise, loss="hinge", expectation="gaussian", class_weight="balanced")
     return MODELS[name].model({"rate": noise}).set_params(C=C, fit_intercept=offset)
 
 

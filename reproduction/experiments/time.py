@@ -21,8 +21,8 @@ from reproduction.protocol import LATENT_LR, LATENT_SVM, LR, MCF_LOGISTIC, MCF_Q
 from reproduction.writing import Check, NotRunError, Results, Section, check, table
 
 MODELS: dict[str, Callable[[float, float, int], Any]] = {
-    SVM: lambda C, rate, K: DropoutSVC(C, noise=rate),
-    LR: lambda C, rate, K: DropoutLogisticRegression(C, noise=rate),
+    SVM: lambda C, rate, K: DropoutSVC(C, noise=rate, loss="hinge", expectation="bound"),
+    LR: lambda C, rate, K: DropoutLogisticRegression(C, noise=rate, multi_class="ovr"),
     MCF_LOGISTIC: lambda C, rate, K: MCFClassifier("logistic", C, noise=rate),
     MCF_QUADRATIC: lambda C, rate, K: MCFClassifier("quadratic", C, noise=rate),
     LATENT_SVM: lambda C, rate, K: LatentDropoutSVC(K, C, noise=rate, solver="joint", random_state=0),

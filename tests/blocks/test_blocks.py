@@ -18,18 +18,11 @@ from sklearn.datasets import dump_svmlight_file, load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
-from marginout import (
-    DropoutLogisticRegression,
-    DropoutSVC,
-    DropoutSVCCV,
-    DropoutSVR,
-    LatentDropoutSVC,
-    MCFClassifier,
-    blocks,
-)
+from marginout import MCFClassifier, blocks
 from marginout._blocks import checkpoint
 from marginout._core.design.groups import Grouping
 from marginout.noise import Deletion, Gaussian, GroupDropout
+from tests.paper import DropoutLogisticRegression, DropoutSVC, DropoutSVCCV, DropoutSVR, LatentDropoutSVC
 
 TIGHT = {"tol": 1e-11, "max_iter": 3000}
 X, DIGITS = (part[:300] for part in load_digits(return_X_y=True))

@@ -10,20 +10,12 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone, is_classifier
 
-from marginout import (
-    DropoutLogisticRegression,
-    DropoutSVC,
-    DropoutSVCCV,
-    DropoutSVR,
-    ExplicitCorruptionClassifier,
-    FeatureDeletionSVC,
-    LatentDropoutSVC,
-    MCFClassifier,
-)
+from marginout import ExplicitCorruptionClassifier, FeatureDeletionSVC, MCFClassifier
 from marginout._core.validation import canonical, tidy
 from marginout._kernels import _passes
 from marginout.blocks import fit as fit_blocks
 from marginout.noise import Dropout, GroupDropout
+from tests.paper import DropoutLogisticRegression, DropoutSVC, DropoutSVCCV, DropoutSVR, LatentDropoutSVC
 
 N, D, TIMES = 40, 6, 5
 GROUPS = np.arange(D) // 3

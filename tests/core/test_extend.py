@@ -8,7 +8,6 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
-from marginout import DropoutSVC
 from marginout._core import interfaces
 from marginout._core.design.storage import make_design
 from marginout._core.objective import Objective, dots
@@ -20,6 +19,7 @@ from marginout._search.problem import Problem, Training
 from marginout.losses import Hinge, Logistic, Loss
 from marginout.noise import Dropout, Gaussian, Noise
 from marginout.solvers import lbfgs, ncg
+from tests.paper import DropoutSVC
 from tests.problems import in_shards
 
 N, D = 60, 5

@@ -20,18 +20,11 @@ from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from marginout import (
-    DropoutLogisticRegression,
     DropoutLogisticRegressionCV,
-    DropoutSVC,
-    DropoutSVCCV,
-    DropoutSVR,
     DropoutSVRCV,
     ExplicitCorruptionClassifier,
     FeatureDeletionSVC,
     GridEdgeWarning,
-    LatentDropoutLogisticRegression,
-    LatentDropoutSVC,
-    LatentDropoutSVR,
     MCFClassifier,
     MCFRegressor,
     blocks,
@@ -49,6 +42,15 @@ from marginout.noise import (
     Poisson,
     Thinning,
     from_missing,
+)
+from tests.paper import (
+    DropoutLogisticRegression,
+    DropoutSVC,
+    DropoutSVCCV,
+    DropoutSVR,
+    LatentDropoutLogisticRegression,
+    LatentDropoutSVC,
+    LatentDropoutSVR,
 )
 
 ALL = [

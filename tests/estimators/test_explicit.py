@@ -23,8 +23,9 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from marginout import DropoutSVC, ExplicitCorruptionClassifier, ExplicitCorruptionRegressor, MCFRegressor
+from marginout import ExplicitCorruptionClassifier, ExplicitCorruptionRegressor, MCFRegressor
 from marginout.noise import Deletion, Dropout, Gaussian, Poisson
+from tests.paper import DropoutSVC
 from tests.problems import fitted_attributes
 
 N, D = 50, 6

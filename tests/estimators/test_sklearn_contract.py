@@ -24,7 +24,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR
 from marginout.noise import Deletion, Dropout, Gaussian, Laplace, Noise, Poisson
-from tests.problems import CLASSIFIERS, ESTIMATORS, SOLVERS, fitted_attributes, quiet
+from tests.problems import SOLVERS, fitted_attributes, quiet
+
+CLASSIFIERS = [DropoutSVC, DropoutLogisticRegression]
+ESTIMATORS = [*CLASSIFIERS, DropoutSVR]
 
 NOISES = {
     DropoutSVC: [0.0, Gaussian(0.1), Poisson()],

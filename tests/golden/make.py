@@ -34,6 +34,7 @@ from typing import Any
 if __name__ == "__main__":  # before NumPy is imported
     for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[_name] = "1"
+    sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import numpy as np
 import scipy.sparse as sp
@@ -44,18 +45,11 @@ from sklearn.model_selection import GroupKFold
 
 import marginout
 from marginout import (
-    DropoutLogisticRegression,
     DropoutLogisticRegressionCV,
-    DropoutSVC,
-    DropoutSVCCV,
-    DropoutSVR,
     DropoutSVRCV,
     ExplicitCorruptionClassifier,
     ExplicitCorruptionRegressor,
     FeatureDeletionSVC,
-    LatentDropoutLogisticRegression,
-    LatentDropoutSVC,
-    LatentDropoutSVR,
     MCFClassifier,
     MCFRegressor,
     blocks,
@@ -70,6 +64,15 @@ from marginout.noise import (
     Laplace,
     Poisson,
     from_missing,
+)
+from tests.paper import (
+    DropoutLogisticRegression,
+    DropoutSVC,
+    DropoutSVCCV,
+    DropoutSVR,
+    LatentDropoutLogisticRegression,
+    LatentDropoutSVC,
+    LatentDropoutSVR,
 )
 
 Case = Callable[[], dict[str, Any]]
@@ -201,9 +204,11 @@ def on_dask() -> dict[str, Any]:
 
     options = {"processes": False, "n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
     models = [
-        clustered.DropoutSVC(0.5, noise=0.3, **TIGHT),
-        clustered.DropoutLogisticRegression(0.5, noise=0.3, expectation="gaussian", **TIGHT),
-        clustered.DropoutLogisticRegression(noise=0.0, **TIGHT),
+        clustered.DropoutSVC(0.5, noise=0.3, loss="hinge", expectation="bound", **TIGHT),
+        clustered.DropoutLogisticRegression(
+            0.5, noise=0.3, expectation="gaussian", multi_class="ovr", **TIGHT
+        ),
+        clustered.DropoutLogisticRegression(noise=0.0, multi_class="ovr", **TIGHT),
         clustered.DropoutSVR(noise=NOISES["group dropout"], **TIGHT),
     ]
     with Client(**options):

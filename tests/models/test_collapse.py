@@ -6,17 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from marginout import (
-    CollapsedModelWarning,
-    DropoutLogisticRegression,
-    DropoutSVC,
-    DropoutSVCCV,
-    DropoutSVR,
-    FeatureDeletionSVC,
-    LatentDropoutSVC,
-    MCFClassifier,
-    MCFRegressor,
-)
+from marginout import CollapsedModelWarning, FeatureDeletionSVC, MCFClassifier, MCFRegressor
+from tests.paper import DropoutLogisticRegression, DropoutSVC, DropoutSVCCV, DropoutSVR, LatentDropoutSVC
 
 #: Elsewhere the warning is ignored: many tests fit data from which nothing can be learnt.
 pytestmark = pytest.mark.filterwarnings("error")

@@ -24,17 +24,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from marginout import (
-    DropoutSVC,
-    LatentDropoutLogisticRegression,
-    LatentDropoutSVC,
-    LatentDropoutSVR,
-)
 from marginout._models.latent.activations import ACTIVATIONS
 from marginout._models.latent.objective import BLOCK_ENTRIES
 from marginout._models.latent.solvers import SOLVERS
 from marginout.noise import BitSwap, Deletion, Dropout, Gaussian, Poisson
 from marginout.plotting import HiddenUnitsDisplay
+from tests.paper import DropoutSVC, LatentDropoutLogisticRegression, LatentDropoutSVC, LatentDropoutSVR
 from tests.problems import fitted_attributes, quiet
 
 CLASSIFIERS = [LatentDropoutSVC, LatentDropoutLogisticRegression]

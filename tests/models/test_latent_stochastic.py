@@ -19,12 +19,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
 
-from marginout import (
-    CollapsedModelWarning,
-    LatentDropoutLogisticRegression,
-    LatentDropoutSVC,
-    LatentDropoutSVR,
-)
+from marginout import CollapsedModelWarning
 from marginout._core.design.storage import design_of
 from marginout._core.fit import heard
 from marginout._models.latent import model as latent_model
@@ -43,6 +38,7 @@ from marginout._models.latent.stochastic import (
 )
 from marginout.losses import EpsilonInsensitive, Hinge, Quadratic, logistic
 from marginout.noise import BitSwap, Deletion, Dropout, Gaussian, GroupDropout, Laplace, Poisson
+from tests.paper import LatentDropoutLogisticRegression, LatentDropoutSVC, LatentDropoutSVR
 from tests.problems import quiet
 
 N, D, K, P = 60, 9, 4, 3

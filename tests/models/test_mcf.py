@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from marginout import DropoutSVC, MCFClassifier, MCFRegressor
+from marginout import MCFClassifier, MCFRegressor
 from marginout._core import penalties
 from marginout._core.design.storage import make_design
 from marginout._models.mcf import least_squares
@@ -33,6 +33,7 @@ from marginout._models.mcf.cumulants import (
 from marginout._models.mcf.objective import MgfObjective
 from marginout.noise import BitSwap, Deletion, Dropout, Gaussian, Laplace, Moments, Noise, Poisson, Thinning
 from marginout.solvers._systems import FORMS
+from tests.paper import DropoutSVC
 from tests.problems import fitted_attributes
 
 N, D = 30, 5

@@ -15,7 +15,6 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import HashingVectorizer
 
-from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR
 from marginout._core.design.storage import make_design
 from marginout._models.online.stream import Stream
 from marginout.losses import Quadratic
@@ -30,6 +29,7 @@ from marginout.noise import (
     Poisson,
     Thinning,
 )
+from tests.paper import DropoutLogisticRegression, DropoutSVC, DropoutSVR
 from tests.problems import make_objective
 
 CLASSIFIERS = [DropoutSVC, DropoutLogisticRegression]

@@ -18,8 +18,9 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import marginout
-from marginout import DropoutQuantileRegressor, DropoutQuantileRegressorCV, blocks
+from marginout import DropoutQuantileRegressorCV, blocks
 from marginout.noise import Deletion, Dropout, Gaussian, Poisson
+from tests.paper import DropoutQuantileRegressor
 from tests.problems import EXPECTATIONS, SOLVERS
 
 TIGHT = {"tol": 1e-8, "max_iter": 5000}

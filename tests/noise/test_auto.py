@@ -90,7 +90,7 @@ def test_half_for_more_features_than_examples_little_for_tables_and_none_far_fro
 
 
 def test_copies_of_features_bear_more_noise_and_constant_ones_change_nothing():
-    """Two copies of a feature with noise 2κ have together what one has with κ; the power says a little more."""
+    """Two copies of a feature with noise 2κ have together what one has with κ; the power adds a little."""
     twice = rate(np.hstack([X, X]))
     assert twice / (1 - twice) == pytest.approx(2**1.5 * rate(X) / (1 - rate(X)), rel=0.1)
     assert rate(np.hstack([X, np.ones((569, 50)), np.zeros((569, 50))])) == rate(X)

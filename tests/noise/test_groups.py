@@ -17,16 +17,7 @@ import scipy.sparse as sp
 from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from marginout import (
-    DropoutSVC,
-    DropoutSVCCV,
-    DropoutSVR,
-    GridEdgeWarning,
-    LatentDropoutSVC,
-    MCFClassifier,
-    MCFRegressor,
-    path,
-)
+from marginout import GridEdgeWarning, MCFClassifier, MCFRegressor, path
 from marginout._core.design.groups import GroupCsrDesign, GroupDenseDesign, GroupSums
 from marginout._core.design.storage import make_design
 from marginout._core.penalties import Ridge
@@ -39,6 +30,7 @@ from marginout.losses import EpsilonInsensitive, Hinge, Quadratic, logistic
 from marginout.noise import Deletion, Dropout, GroupDeletion, GroupDropout, feature_groups, from_missing
 from marginout.noise.grouping import resolve_groups
 from marginout.solvers import irls, ncg
+from tests.paper import DropoutSVC, DropoutSVCCV, DropoutSVR, LatentDropoutSVC
 from tests.problems import ESTIMATORS, EXPECTATIONS, SOLVERS, make_objective
 
 N, D, G = 40, 12, 4

@@ -13,8 +13,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from marginout import (
-    DropoutLogisticRegression,
-    DropoutSVC,
     ExplicitCorruptionClassifier,
     ExplicitCorruptionRegressor,
     GaussianImputer,
@@ -22,6 +20,7 @@ from marginout import (
 )
 from marginout.noise import GroupMissing, Missing
 from marginout.robustness import corrupt, deletion_curve, group_impact
+from tests.paper import DropoutLogisticRegression, DropoutSVC
 
 GROUPS = [[0, 2], [1], [3, 4]]
 

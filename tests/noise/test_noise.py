@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse as sp
 from scipy import integrate, stats
 
-from marginout import DropoutSVC, DropoutSVCCV
 from marginout.noise import BitSwap, Deletion, Dropout, Gaussian, Laplace, Noise, Poisson, Thinning, resolve
+from tests.paper import DropoutSVC, DropoutSVCCV
 from tests.problems import make_noises
 
 X = np.array([[0.0, 1.5, 3.0], [2.0, 0.0, 0.25], [0.5, 4.0, 1.0], [7.0, 0.125, 0.0]])

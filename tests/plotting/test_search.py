@@ -10,8 +10,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import scale
 
 import marginout
-from marginout import DropoutSVC, DropoutSVCCV, DropoutSVRCV
+from marginout import DropoutSVRCV
 from marginout.noise import Gaussian
+from tests.paper import DropoutSVC, DropoutSVCCV
 
 matplotlib = pytest.importorskip("matplotlib", reason="the displays draw with matplotlib")
 matplotlib.use("Agg")

@@ -22,9 +22,9 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 import marginout
-from marginout import DropoutSVC, LatentDropoutSVC
 from marginout.noise import Deletion, Gaussian, Poisson
 from marginout.robustness import DeletionCurve, corrupt, deletion_curve, deletions
+from tests.paper import DropoutSVC, LatentDropoutSVC
 
 DIGITS, DIGIT = load_digits(return_X_y=True)
 DIGITS = DIGITS / 16

@@ -21,8 +21,8 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from marginout import DropoutLogisticRegression
 from marginout.robustness import ExpectedScore, expected_score
+from tests.paper import DropoutLogisticRegression
 
 CANCER, SICK = load_breast_cancer(return_X_y=True)
 CANCER = StandardScaler().fit_transform(CANCER)

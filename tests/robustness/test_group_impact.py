@@ -15,9 +15,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from marginout import DropoutSVC, GroupImpactDisplay
+from marginout import GroupImpactDisplay
 from marginout.noise import GroupDropout
 from marginout.robustness import deletion_curve, group_impact
+from tests.paper import DropoutSVC
 
 mpl.use("agg")
 

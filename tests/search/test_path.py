@@ -11,8 +11,8 @@ from sklearn.datasets import load_diabetes, load_digits
 from sklearn.preprocessing import scale
 
 import marginout
-from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVCCV, DropoutSVR
 from marginout.noise import BitSwap, Deletion, Dropout, Gaussian, GroupDropout, Poisson
+from tests.paper import DropoutLogisticRegression, DropoutSVC, DropoutSVCCV, DropoutSVR
 
 CS = [0.003, 0.1, 1.0]
 NOISES = [0.0, 0.05, 0.5, 0.9, Gaussian(0.2), Deletion(0.4), Deletion(0.7), Poisson(), Dropout([0.3] * 12)]

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from marginout import DropoutSVCCV, MCFRegressor
+from marginout import MCFRegressor
 from marginout._core.design.storage import DenseDesign
 from marginout.noise import Laplace
 from marginout.solvers import dual
+from tests.paper import DropoutSVCCV
 
 
 def test_conjugate_gradients_give_way_to_a_factorisation(monkeypatch):

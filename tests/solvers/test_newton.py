@@ -8,13 +8,14 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 import marginout
-from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR, blocks
+from marginout import blocks
 from marginout._core import interfaces
 from marginout._core.design import hessians
 from marginout._core.design.storage import make_design
 from marginout.losses import Hinge
 from marginout.noise import Dropout, GroupDeletion, GroupDropout
 from marginout.solvers import irls, ncg, newton
+from tests.paper import DropoutLogisticRegression, DropoutSVC, DropoutSVR
 from tests.problems import ESTIMATORS, LOSSES, in_shards, make_noises, make_objective, problem, tight
 
 N, D, K = 40, 6, 5

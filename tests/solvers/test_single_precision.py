@@ -9,7 +9,6 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 
-from marginout import DropoutSVC
 from marginout._core.design.storage import make_design
 from marginout._kernels import _single_precision
 from marginout._search.chains import walk
@@ -17,6 +16,7 @@ from marginout._search.problem import pose
 from marginout.losses import Hinge, Logistic, SquaredHinge
 from marginout.noise import Deletion, Dropout, Gaussian
 from marginout.solvers import ncg, single_precision
+from tests.paper import DropoutSVC
 from tests.problems import make_objective
 
 pytestmark = pytest.mark.skipif(

@@ -21,11 +21,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC, SVR, LinearSVC
 from threadpoolctl import threadpool_limits
 
-from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR, blocks
+from marginout import blocks
 from marginout._core.design.storage import make_design
 from marginout.losses import EpsilonInsensitive, Hinge, SquaredHinge, logistic
 from marginout.noise import Deletion, Dropout, Gaussian, Laplace, Poisson, Thinning
 from marginout.solvers import SOLVERS, dual, irls, lbfgs, ncg, newton
+from tests.paper import DropoutLogisticRegression, DropoutSVC, DropoutSVR
 from tests.problems import EXPECTATIONS, in_shards, make_objective
 
 TIGHT = {"tol": 1e-8, "max_iter": 5000}

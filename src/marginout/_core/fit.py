@@ -166,7 +166,7 @@ def make_plan(model: Any, total: Summary) -> Plan:
     C = check_real("C", model.C, above=0)
     fit_intercept = check_flag("fit_intercept", model.fit_intercept)
     model._shift(noise, total.d, fit_intercept)  # for its check
-    targets = model._targets(total.seen, fit_intercept)
+    targets = model._targets(total.seen, fit_intercept, total.d)
     return Plan(noise, model._loss_for(targets), targets, fit_intercept, C)
 
 
@@ -268,7 +268,8 @@ def minimize(
     check_solution(model._sizes(), **{name: fitted[name] for name in FITTED})
     for name in "_stream", "_indicator":  # of `partial_fit`, of several labels: this is another model
         model.__dict__.pop(name, None)
-    model.__dict__.update(fitted, _fitted_noise=plan.noise, **model._taken(plan.noise), n_iter_=result.n_iter)
+    taken = model._taken(plan.noise, targets.kind)
+    model.__dict__.update(fitted, _fitted_noise=plan.noise, **taken, n_iter_=result.n_iter)
     task.end(lambda: attributes(result.W, result.b))
     _warn_if_late(result, max_iter)
 

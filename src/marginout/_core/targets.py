@@ -122,6 +122,9 @@ class OneVsRest:
         The weight of an example of a class in each problem.
     """
 
+    #: What `multi_class` calls it.
+    kind = "ovr"
+
     def __init__(self, classes: NDArray[Any], table: Array) -> None:
         self.classes, self.table = classes, table
         self.K = 1 if len(classes) == 2 else len(classes)
@@ -155,6 +158,10 @@ class OneVsRest:
 
 class Together(OneVsRest):
     """The same of one problem whose outputs are the classes: a constant in all offsets changes nothing."""
+
+    def __init__(self, classes: NDArray[Any], table: Array, kind: str) -> None:
+        super().__init__(classes, table)
+        self.kind = kind
 
     def intercept(self, b: Array) -> Array:
         each = b.reshape(-1, self.K)
@@ -217,6 +224,7 @@ class Centred:
     """
 
     classes = None
+    kind = "ovr"
 
     def __init__(self, seen: Numbers, centre: Array | float, outputs: int | None = None) -> None:
         self.single = seen.single and outputs is None

@@ -104,8 +104,8 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         """What the targets of a block are like."""
 
     @abstractmethod
-    def _targets(self, seen: Any, fit_intercept: bool) -> Targets:
-        """How y becomes targets, after a look at all of it."""
+    def _targets(self, seen: Any, fit_intercept: bool, d: int) -> Targets:
+        """How y becomes targets, after a look at all of it and at d features."""
 
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -218,8 +218,8 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         """Whether the noise is what the data bear."""
         return self._chooses_noise and isinstance(self.noise, str) and self.noise == "auto"
 
-    def _taken(self, noise: Noise) -> dict[str, Any]:
-        """What a fit says of its noise: noise_."""
+    def _taken(self, noise: Noise, kind: str = "ovr") -> dict[str, Any]:
+        """What a fit says of its noise, and of how it took several classes: noise_."""
         if not self._chooses_noise:
             return {}
         return {"noise_": noise.rate if self._asks_for_noise() else self.noise}  # type: ignore[attr-defined]
@@ -342,6 +342,8 @@ class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[mi
     classes_: NDArray[Any]
     #: For models that have no such parameter.
     multi_class = "ovr"
+    #: How the fit took several classes; of models that have no such parameter, and before a fit.
+    multi_class_: str = "ovr"
     #: Whether the last fit was to an indicator matrix: classes_ are then the numbers of its columns.
     _indicator = False
     #: What it may be. Nothing: the model itself says what its classes share.
@@ -361,29 +363,27 @@ class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[mi
     def _look(self, y: Any, weights: Array) -> tuple[NDArray[Any], Seen]:
         return y, Labels.of(y, weights)
 
-    def _targets(self, seen: Any, fit_intercept: bool) -> Targets:
+    def _targets(self, seen: Any, fit_intercept: bool, d: int) -> Targets:
         classes, counts = seen.classes()
-        together = self._together(classes)
-        kind = Together if together else OneVsRest
-        return kind(classes, self._class_table(classes, counts))
+        kind = self._kind_for(float(counts.sum()), d)
+        kind = kind if len(classes) > 2 else "ovr"  # two classes are one problem in any case
+        table = self._class_table(classes, counts, kind != "ovr")
+        if kind == "ovr":
+            return OneVsRest(classes, table)
+        return Together(classes, table, kind)
 
-    def _together(self, classes: NDArray[Any]) -> bool:
-        """Whether all classes are one problem. For two classes this is the same as one-vs-rest."""
-        return self._checked_multi_class() != "ovr" and len(classes) > 2
-
-    def _checked_multi_class(self) -> str:
+    def _kind_for(self, n: float, d: int) -> str:
+        """How several classes become problems, for examples of total weight n and d features."""
         options = list(self._multi_classes)
         return check_option("multi_class", self.multi_class, options) if options else "ovr"
 
     def _loss_for(self, targets: Targets) -> Loss | None:
         loss = super()._loss_for(targets)
-        if loss is None or targets.K == 1 or self._checked_multi_class() == "ovr":
-            return loss
-        return join(self.multi_class, loss, targets.K)
+        return loss if loss is None or targets.kind == "ovr" else join(targets.kind, loss, targets.K)
 
-    def _class_table(self, classes: NDArray[Any], counts: Array) -> Array:
+    def _class_table(self, classes: NDArray[Any], counts: Array, together: bool) -> Array:
         """The weight of an example of each class, whose examples have these total weights."""
-        return class_table(self.class_weight, classes, counts, self._together(classes))
+        return class_table(self.class_weight, classes, counts, together)
 
     def decision_function(self, X: Any) -> Array:
         """Scores w·x + b: one per example for two classes, one per class for more.
@@ -438,7 +438,7 @@ class DropoutRegressor(RegressorMixin, DropoutLinearModel):  # type: ignore[misc
     def _look(self, y: Any, weights: Array) -> tuple[NDArray[Any], Seen]:
         return y, Numbers.of(y)
 
-    def _targets(self, seen: Any, fit_intercept: bool) -> Targets:
+    def _targets(self, seen: Any, fit_intercept: bool, d: int) -> Targets:
         # The median: y = 1e9 ± 1 is y = ±1.
         return Centred(seen, seen.middle / seen.n if fit_intercept else 0.0)
 

@@ -94,7 +94,7 @@ class PartialRegressor(Partial, DropoutRegressor):
             first = not hasattr(self, "coef_")
             X, y = self._validated(X, y, y_numeric=True, reset=first)
             weights = check_sample_weight(sample_weight, X)
-            targets = self._targets(Numbers.of(check_targets(y)), fit_intercept=False)
+            targets = self._targets(Numbers.of(check_targets(y)), False, X.shape[1])
             Y, _ = targets.encode(check_targets(y), weights)
             if not first and np.atleast_2d(self.coef_).shape[0] != targets.K:
                 raise ValueError(

@@ -39,10 +39,10 @@ class SeveralLabels(DropoutClassifier):
     def _look(self, y: Any, weights: Array) -> tuple[NDArray[Any], Seen]:
         return (y, Indicators.of(y, weights)) if y.ndim == 2 else super()._look(y, weights)
 
-    def _targets(self, seen: Any, fit_intercept: bool) -> Targets:
+    def _targets(self, seen: Any, fit_intercept: bool, d: int) -> Targets:
         if not seen.several:
-            return super()._targets(seen, fit_intercept)
-        if self._checked_multi_class() != "ovr":
+            return super()._targets(seen, fit_intercept, d)
+        if self._kind_for(0.0, d) != "ovr":  # "auto" is, where features outnumber examples
             raise ValueError(
                 f"multi_class={self.multi_class!r} joins classes of which an example has one, but y is a "
                 "matrix of several labels: set multi_class='ovr'."

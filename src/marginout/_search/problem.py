@@ -106,7 +106,7 @@ def pose(
             "y is a matrix of several labels, but a search or a path takes one label of each example: wrap "
             "the search in sklearn.multioutput.MultiOutputClassifier, or search with GridSearchCV."
         )
-    targets = estimator._targets(seen, fit_intercept)
+    targets = estimator._targets(seen, fit_intercept, X.shape[1])
     Y, _ = targets.encode(y, weights)
     trainings = []
     for kept in rows:
@@ -117,7 +117,7 @@ def pose(
         if targets.classes is None:
             trainings.append(Training(np.arange(targets.K), own[:, None]))
         else:
-            trainings.append(_classes_of(estimator, targets.classes, y, own))
+            trainings.append(_classes_of(estimator, targets, y, own))
     tol = (loose or 1.0) * TOL_UNIT * check_real("tol", estimator.tol, above=0)
     max_iter = check_count("max_iter", estimator.max_iter, 1)
     return Problem(
@@ -141,8 +141,9 @@ def training_laws(X: Any, weights: Array, rows: Sequence[NDArray[np.intp]]) -> l
     return [estimate(X[kept][weights[kept] > 0]).law for kept in rows]
 
 
-def _classes_of(estimator: Any, classes: NDArray[Any], y: NDArray[Any], own: Array) -> Training:
+def _classes_of(estimator: Any, targets: Any, y: NDArray[Any], own: Array) -> Training:
     """A training set of the classes that it holds, with class weights of its own."""
+    classes, together = targets.classes, targets.kind != "ovr"
     labels = np.searchsorted(classes, y)
     counts = np.bincount(labels, own, len(classes))
     present = counts > 0
@@ -152,13 +153,13 @@ def _classes_of(estimator: Any, classes: NDArray[Any], y: NDArray[Any], own: Arr
             "splitter that keeps all classes in every fold, such as StratifiedKFold, or fewer folds."
         )
     columns = np.flatnonzero(present) if len(classes) > 2 else np.arange(1)
-    if estimator._together(classes) and len(columns) < len(classes):
+    if together and len(columns) < len(classes):
         raise ValueError(
             f"A training set of cv has no example of {classes[~present].tolist()[:5]}, but "
             f"multi_class={estimator.multi_class!r} takes all classes as one problem: use a splitter that "
             "keeps all classes in every fold, such as StratifiedKFold, fewer folds, or multi_class='ovr'."
         )
-    table = estimator._class_table(classes, counts)
+    table = estimator._class_table(classes, counts, together)
     if table.shape[1] > 1:
         table = table[:, columns]
     return Training(columns, own[:, None] * table[labels])

@@ -125,7 +125,7 @@ def _fit(sub: argparse.ArgumentParser) -> None:
         metavar="NOISE",
         help="RATE of dropout, or KIND:VALUE with dropout, deletion, gaussian, laplace, poisson, thinning or "
         "bitswap; auto: the rate of dropout that the data bear; with --cv also KIND, or several values with "
-        "commas between (0.5; with --cv a grid)",
+        "commas between (auto; with --cv a grid; 0.5 with --model mcf and --missing deleted)",
     )
     sub.add_argument(
         "--C",
@@ -147,12 +147,14 @@ def _fit(sub: argparse.ArgumentParser) -> None:
         help="tables: measure, on folds, the score by the share of a row's cells that is missing",
     )
     sub.add_argument(
-        "--expectation", choices=("bound", "gaussian"), default="bound", help="see DropoutSVC (%(default)s)"
+        "--expectation",
+        choices=("bound", "gaussian"),
+        help="see DropoutSVC (classification with svm: gaussian, others: bound)",
     )
     sub.add_argument(
         "--loss",
         choices=("hinge", "squared_hinge"),
-        help="classification with svm or latent-svm: see DropoutSVC (hinge)",
+        help="classification with svm or latent-svm: see DropoutSVC (squared_hinge, latent-svm: hinge)",
     )
     sub.add_argument(
         "--missing",

@@ -61,8 +61,8 @@ def models() -> dict[str, Any]:
     return {
         "LinearSVC": LinearSVC(loss="hinge", max_iter=100_000, random_state=0),
         "LogisticRegression": LogisticRegression(max_iter=10_000),
-        "DropoutSVC": DropoutSVC(**ours),
-        "DropoutLogisticRegression": DropoutLogisticRegression(**ours),
+        "DropoutSVC": DropoutSVC(loss="hinge", **ours),
+        "DropoutLogisticRegression": DropoutLogisticRegression(multi_class="ovr", **ours),
     }
 
 

@@ -48,7 +48,7 @@ FACTORIES: dict[str, dict[tuple[str, bool], Any]] = {
 }
 
 
-def parse_noise(text: str | None, cv: bool, groups: Any = None) -> list[Any]:
+def parse_noise(text: str | None, cv: bool, groups: Any = None, otherwise: str = "auto") -> list[Any]:
     """The noise models that a text names: RATE, KIND, KIND:VALUE, or several values.
 
     A noise that deletes features deletes whole `groups` of them, where these are given.
@@ -57,7 +57,7 @@ def parse_noise(text: str | None, cv: bool, groups: Any = None) -> list[Any]:
     [Deletion(rate=0.5)]
     """
     if text is None:
-        text = "dropout" if cv else "0.5"
+        text = "dropout" if cv else otherwise
     if text.strip().lower() == "auto":
         return ["auto"]
     kind, values = _kind_and_values(text)
@@ -90,7 +90,7 @@ def _kind_and_values(text: str) -> tuple[str, str]:
 def check_model(arguments: Namespace) -> None:
     """Refuse arguments that are wrong for all data."""
     name, cv = arguments.model, arguments.cv
-    noises = parse_noise(arguments.noise, cv)
+    noises = parse_noise(arguments.noise, cv, otherwise=_usual(arguments))
     if noises == ["auto"] and (name == "mcf" or arguments.missing == "deleted"):
         other = "--model mcf" if name == "mcf" else "--missing deleted, which deletes whole columns"
         raise UsageError(f"--noise auto cannot be used with {other}: name a rate, as in --noise 0.3")
@@ -101,7 +101,7 @@ def check_model(arguments: Namespace) -> None:
         )
     if cv and ("classification", True) not in FACTORIES[name]:
         raise UsageError(f"--cv cannot be used with --model {name}: leave it out, or choose svm or logistic")
-    if name == "mcf" and arguments.expectation != "bound":
+    if name == "mcf" and arguments.expectation is not None:
         raise UsageError(
             "--expectation cannot be used with --model mcf, whose expectations are exact: leave it out"
         )
@@ -116,7 +116,7 @@ def make_model(arguments: Namespace, task: str) -> Any:
     if (task, cv) not in factories:
         raise UsageError(f"--model {name} is not for {task}: choose --model svm, or set --task")
     options: dict[str, Any] = _noise_options(arguments)
-    if name != "mcf":
+    if arguments.expectation is not None:
         options["expectation"] = arguments.expectation
     if arguments.balanced:
         if task == "regression":
@@ -144,9 +144,14 @@ def make_model(arguments: Namespace, task: str) -> Any:
     return factories[task, cv](**options)
 
 
+def _usual(arguments: Namespace) -> str:
+    """The noise when nothing is said."""
+    return "0.5" if arguments.model == "mcf" or arguments.missing == "deleted" else "auto"
+
+
 def _noise_options(arguments: Namespace, groups: Any = None) -> dict[str, Any]:
     """The noise of an estimator, or the noises of a search, as its parameters."""
-    found = parse_noise(arguments.noise, arguments.cv, groups)
+    found = parse_noise(arguments.noise, arguments.cv, groups, _usual(arguments))
     return {"noises": found} if arguments.cv else {"noise": found[0]}
 
 

@@ -25,19 +25,20 @@ Class = TypeVar("Class", bound=type)
 MODEL = """
 C : float, default=1.0
     Weight of the loss against the ridge.
-noise : float, noise model, None or "auto", default=0.5
+noise : float, noise model, None or "auto", default="auto"
     A dropout rate (the probability that a feature is deleted), or a model from
     :mod:`marginout.noise`. None is no noise. "auto" is the dropout rate that the data bear, by a
-    rule that does not look at y: up to 0.5 where many features share the weight of a row, as in
-    text, little where a row has a few measurements, less where features lie far from zero.
+    rule that does not look at y: noise is a ridge, and d features learnt from n examples bear one
+    of about d/n. So it is 0.5 where features outnumber examples, as in text, and little for most
+    tables. Who expects features to be missing at prediction time says how many.
 l1_ratio : float, default=0.0
     From 0 to 1, with scikit-learn's meaning: the penalty is (1 − ρ)/2·‖w‖² + ρ‖w‖₁. Above 0 many
     weights are exactly zero. `solver` must then be "auto", and features must be corrupted
     independently of each other.
-loss : {"hinge", "squared_hinge"}, default="hinge"
-    L(z) = max(0, z), or its square, which is smooth. Without noise, the same `C` and `loss` give the
-    solution of :class:`sklearn.svm.LinearSVC`, whose default is the square, but for the offset, which
-    liblinear regularises.
+loss : {"squared_hinge", "hinge"}, default="squared_hinge"
+    L(z) = max(0, z)², which is smooth, or max(0, z), the paper's. Without noise, the same `C` and
+    `loss` give the solution of :class:`sklearn.svm.LinearSVC`, whose default is the square, too, but
+    for the offset, which liblinear regularises.
 quantile : float or sequence of floats, default=0.5
     The quantiles τ, each between 0 and 1. A sequence gives one column of predictions for each.
 margin : float, default=1.0
@@ -132,14 +133,16 @@ C : float, default=1.0
 noise : float, noise model or "auto", default="auto"
     A dropout rate (the probability that a feature is deleted), or a model from
     :mod:`marginout.noise`. "auto" is the dropout rate that the data bear, by a rule that does
-    not look at y: up to 0.5 where many features share the weight of a row, as in text, little
-    where a row has a few measurements. Set a rate, or `noise.Missing`, if features will be missing.
+    not look at y: 0.5 where features outnumber examples, as in text, and little for most tables.
+    Set a rate, or `noise.Missing`, if features will be missing.
     With 0 or None this is a plain network.
 hidden_penalty : float, default=1.0
     The weight λ of ½‖α‖². 1 is the paper's.
 hidden_noise : float, default=0.0
     Dropout rate of the hidden units in training, in [0, 1): a unit is deleted, or divided by one
     minus the rate. It is drawn, by the solver "stochastic" alone.
+loss : {"hinge", "squared_hinge"}, default="hinge"
+    L(z) = max(0, z), the paper's, or its square, which is smooth.
 activation : {"sigmoid", "tanh", "relu", "identity"}, default="sigmoid"
     The function σ. "sigmoid" is the paper's, and "identity" makes the model linear.
 propagation : {"taylor", "gaussian"}, default="taylor"
@@ -250,6 +253,17 @@ best_estimator_ : estimator
 n_splits_ : int
     Number of folds."""
 
+SVM = """
+expectation : {"gaussian", "bound"}, default="gaussian"
+    The expected loss of a normal score, or the paper's bound on the expected loss.
+"""
+
+CORRUPTED = """
+noise : float, noise model or None, default=0.5
+    A dropout rate (the probability that a feature is deleted), or a model from
+    :mod:`marginout.noise`. None is no noise.
+"""
+
 COPIES = """
 n_copies : int, default=16
     The number M of corrupted copies. The first of them are the same for every M.
@@ -277,6 +291,8 @@ PARAGRAPHS = {
     "regressor": _paragraphs(REGRESSOR),
     "latent": _paragraphs(LATENT),
     "search": {**_paragraphs(SEARCH), "attributes": FOUND},
+    "svm": _paragraphs(SVM),
+    "corrupted": _paragraphs(CORRUPTED),
     "copies": _paragraphs(COPIES),
 }
 PLACE = re.compile(r"^( *)\{(?:(\w+)\.)?(\w+)\}$", re.MULTILINE)

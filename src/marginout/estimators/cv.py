@@ -30,7 +30,7 @@ class DropoutSVCCV(Search, DropoutClassifier):
     .. math:: \min_{w, b}\; \tfrac12\|w\|^2 +
               C \sum_{n \in \text{fold}} s_n\, E\,L(\ell - y_n(w\cdot\tilde x_n + b)),
 
-    where L is the hinge loss max(0, z) or its square, all in batches that share their passes
+    where L is the square of the hinge loss max(0, z), or itself, all in batches that share their passes
     over X, each solution starting from those before it; no fold copies X. Without noise this
     is a plain SVM. A best cell on the grid's edge brings a :class:`GridEdgeWarning`.
 
@@ -48,7 +48,7 @@ class DropoutSVCCV(Search, DropoutClassifier):
     {l1_ratio}
     {loss}
     {margin}
-    {expectation}
+    {svm.expectation}
     {fit_intercept}
     {search.class_weight}
     {search.multi_class}
@@ -92,9 +92,9 @@ class DropoutSVCCV(Search, DropoutClassifier):
         refit: bool = True,
         select: str = "best",
         l1_ratio: float = 0.0,
-        loss: str = "hinge",
+        loss: str = "squared_hinge",
         margin: float = 1.0,
-        expectation: str = "bound",
+        expectation: str = "gaussian",
         fit_intercept: bool = True,
         class_weight: Any = None,
         multi_class: str | Sequence[str] = "ovr",

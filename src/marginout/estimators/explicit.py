@@ -225,7 +225,7 @@ class ExplicitCorruptionClassifier(ClassifierMixin, _ExplicitCorruption):  # typ
     ----------
     estimator : classifier
         Any classifier whose `fit` takes a `sample_weight`. It is cloned, never changed.
-    {noise}
+    {corrupted.noise}
     {copies.n_copies}
     {copies.blocks}
     {copies.random_state}
@@ -329,7 +329,7 @@ class ExplicitCorruptionRegressor(RegressorMixin, _ExplicitCorruption):  # type:
     ----------
     estimator : regressor
         Any regressor whose `fit` takes a `sample_weight`. It is cloned, never changed.
-    {noise}
+    {corrupted.noise}
     {copies.n_copies}
     {copies.blocks}
     {copies.random_state}

@@ -36,7 +36,7 @@ class LatentDropoutSVC(LatentStream, StreamClassifier):
     {latent.n_hidden}
     {latent.C}
     {latent.noise}
-    {loss}
+    {latent.loss}
     {margin}
     {latent.hidden_penalty}
     {latent.hidden_noise}
@@ -324,7 +324,7 @@ class LatentDropoutSVR(LatentStream, StreamRegressor):
     def _look(self, y: Any, weights: Array) -> tuple[NDArray[Any], Seen]:
         return y, Numbers.of(y[weights > 0])
 
-    def _targets(self, seen: Any, fit_intercept: bool) -> Targets:
+    def _targets(self, seen: Any, fit_intercept: bool, d: int) -> Targets:
         # The middle of the range, not the median: F is not convex, and the number of times that an example
         # is given must not decide which minimum is found.
         return Centred(seen, 0.5 * seen.low + 0.5 * seen.high if fit_intercept else 0.0)

@@ -34,8 +34,7 @@ def log_probabilities(scores: Array, softmax: bool) -> Array:
 class LogisticProbabilities(DropoutLinearModel):
     """Class probabilities from scores."""
 
-    #: How the fit took several classes; of models that have no such parameter, and before a fit.
-    multi_class_: str = "ovr"
+    multi_class_: str
     _indicator: bool
 
     def _has_softmax(self) -> bool:
@@ -124,11 +123,15 @@ class DropoutLogisticRegression(LogisticProbabilities, SeveralLabels, OnlineClas
         The latter is known as fast dropout.
     {fit_intercept}
     {class_weight}
-    {multi_class}
+    multi_class : {"auto", "ovr", "pairwise", "multinomial"}, default="auto"
+        How several classes are told apart. "ovr" is one problem for each class against the rest,
+        "pairwise" is one problem for all, as in :class:`DropoutSVC`.
         "multinomial" is one problem for all, too: the loss is log Σ_k exp(m_k − m_y + ½v_k), with
         m_k − m_y and v_k the mean and the variance of f_k − f_y; an upper bound of the expected loss
         of normal scores, whatever `expectation` says. Without noise it is multinomial logistic
-        regression.
+        regression. "auto" is "multinomial" where the examples outnumber the features, as in most
+        tables, and "ovr" elsewhere, as in text; and with solver="irls" or l1_ratio above 0,
+        which know "ovr" alone.
     {linear.missing}
     {solver}
     {tol}
@@ -163,18 +166,18 @@ class DropoutLogisticRegression(LogisticProbabilities, SeveralLabels, OnlineClas
     (2, 2)
     """
 
-    _multi_classes = ("ovr", "pairwise", "multinomial")
+    _multi_classes = ("auto", "ovr", "pairwise", "multinomial")
 
     def __init__(
         self,
         C: float = 1.0,
         *,
-        noise: Any = 0.5,
+        noise: Any = "auto",
         l1_ratio: float = 0.0,
         expectation: str = "bound",
         fit_intercept: bool = True,
         class_weight: Any = None,
-        multi_class: str = "ovr",
+        multi_class: str = "auto",
         missing: str = "error",
         solver: str = "auto",
         tol: float = 1e-3,
@@ -184,8 +187,15 @@ class DropoutLogisticRegression(LogisticProbabilities, SeveralLabels, OnlineClas
     ) -> None:
         set_parameters(locals())
 
-    def _taken(self, noise: Noise) -> dict[str, Any]:
-        return {**super()._taken(noise), "multi_class_": self.multi_class}
+    def _kind_for(self, n: float, d: int) -> str:
+        kind = super()._kind_for(n, d)
+        if kind != "auto":
+            return kind
+        apart = n <= d or self.l1_ratio or self.solver == "irls"
+        return "ovr" if apart else "multinomial"
+
+    def _taken(self, noise: Noise, kind: str = "ovr") -> dict[str, Any]:
+        return {**super()._taken(noise, kind), "multi_class_": kind}
 
     def _loss(self, Y: Array) -> Loss:
         return logistic(check_option("expectation", self.expectation, ["bound", "gaussian"]))

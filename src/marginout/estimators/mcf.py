@@ -59,7 +59,7 @@ class MCFClassifier(DropoutClassifier):
         The loss ℓ.
     {C}
         The authors often used no ridge: a large C.
-    {noise}
+    {corrupted.noise}
         The authors' own code uses :class:`~marginout.noise.Deletion`.
     {fit_intercept}
     class_weight : dict, "balanced" or None, default=None
@@ -150,7 +150,7 @@ class MCFClassifier(DropoutClassifier):
     def _shift(self, noise: Noise, d: int, fit_intercept: bool) -> Array:
         return super()._shift(noise, d, fit_intercept) if self.loss == "quadratic" else np.zeros(d)
 
-    def _class_table(self, classes: NDArray[Any], counts: Array) -> Array:
+    def _class_table(self, classes: NDArray[Any], counts: Array, together: bool) -> Array:
         # "balanced" gives every class the same total weight, whatever the loss.
         return class_table(self.class_weight, classes, counts, together=True)
 
@@ -214,7 +214,7 @@ class MCFRegressor(DropoutRegressor):
     ----------
     {C}
         :class:`sklearn.linear_model.Ridge` has alpha = 1/C.
-    {noise}
+    {corrupted.noise}
         Without noise this is ridge regression.
     {fit_intercept}
     {missing}

@@ -146,7 +146,7 @@ class DropoutQuantileRegressor(QuantilePredictions, OnlineRegressor):
         quantile: Any = 0.5,
         C: float = 1.0,
         *,
-        noise: Any = 0.5,
+        noise: Any = "auto",
         expectation: str = "bound",
         fit_intercept: bool = True,
         missing: str = "error",
@@ -170,7 +170,7 @@ class DropoutQuantileRegressor(QuantilePredictions, OnlineRegressor):
         median = y[order[np.searchsorted(below, 0.5 * below[-1])]]
         return y, replace(Numbers.of(y[some]), middle=np.array([median * len(some)]))
 
-    def _targets(self, seen: Any, fit_intercept: bool) -> Targets:
+    def _targets(self, seen: Any, fit_intercept: bool, d: int) -> Targets:
         quantiles = self._quantiles()
         outputs = len(quantiles) if isinstance(self.quantile, Iterable) else None
         return Centred(seen, seen.middle / seen.n if fit_intercept else 0.0, outputs)

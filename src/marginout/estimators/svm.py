@@ -39,9 +39,9 @@ class DropoutSVC(SeveralLabels, OnlineClassifier):
 
     .. math:: F(w, b) = \tfrac12\|w\|^2 + C \sum_n s_n\, E\,L(\ell - y_n(w\cdot\tilde x_n + b)),
 
-    where L is the hinge loss max(0, z) or its square, x̃ is the noisy example and the
-    expectation, over all the noise, is replaced by its variational bound or by its value for
-    a normal score. The offset b is neither corrupted nor regularised. Several classes are
+    where L is the square of the hinge loss max(0, z), or itself, x̃ is the noisy example and the
+    expectation, over all the noise, is replaced by its value for a normal score or by its
+    variational bound. The offset b is neither corrupted nor regularised. Several classes are
     treated one-vs-rest, all in one batch, or as one problem (`multi_class`).
 
     Parameters
@@ -53,8 +53,8 @@ class DropoutSVC(SeveralLabels, OnlineClassifier):
     {l1_ratio}
     {loss}
     {margin}
-    {expectation}
-        The latter is closer when many features share the work.
+    {svm.expectation}
+        The former is closer when many features share the work.
     {fit_intercept}
     {class_weight}
         Under heavy noise it keeps small classes from being given up.
@@ -98,11 +98,11 @@ class DropoutSVC(SeveralLabels, OnlineClassifier):
         self,
         C: float = 1.0,
         *,
-        noise: Any = 0.5,
+        noise: Any = "auto",
         l1_ratio: float = 0.0,
-        loss: str = "hinge",
+        loss: str = "squared_hinge",
         margin: float = 1.0,
-        expectation: str = "bound",
+        expectation: str = "gaussian",
         fit_intercept: bool = True,
         class_weight: Any = None,
         multi_class: str = "ovr",
@@ -183,7 +183,7 @@ class DropoutSVR(SeveralTargets, OnlineRegressor):
         self,
         C: float = 1.0,
         *,
-        noise: Any = 0.5,
+        noise: Any = "auto",
         l1_ratio: float = 0.0,
         epsilon: float = 0.1,
         expectation: str = "bound",

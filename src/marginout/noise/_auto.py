@@ -1,6 +1,6 @@
 """How much dropout the data bear, without a look at y: `noise="auto"`.
 
-Dropout of variance κ·x² is a ridge of κ times the features' own second moments. The ridge that d weights
+Dropout of variance κ·x² is a penalty of κ times the features' own second moments. The penalty that d weights
 bear, learnt from n examples, is about d/n (Hoerl, Kennard and Baldwin, 1975). The rate is that of
 
     κ = min(1, (d/n)^POWER) / mean_d (E x_d² / Var x_d)

@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
-from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR
 from marginout.noise import Deletion, Dropout, Gaussian, Laplace, Poisson, Thinning
+from tests.paper import DropoutLogisticRegression, DropoutSVC, DropoutSVR
 from tests.problems import CLASSIFIERS, ESTIMATORS
 
 from .inputs import LABELS, TARGET, D, N, X, each_classifier, each_estimator, refused, spoiled, targets

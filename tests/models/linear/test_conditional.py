@@ -12,13 +12,8 @@ from sklearn.model_selection import StratifiedKFold
 
 import marginout
 from marginout import (
-    DropoutLogisticRegression,
     DropoutLogisticRegressionCV,
-    DropoutQuantileRegressor,
     DropoutQuantileRegressorCV,
-    DropoutSVC,
-    DropoutSVCCV,
-    DropoutSVR,
     DropoutSVRCV,
     ExplicitCorruptionClassifier,
     GaussianImputer,
@@ -27,6 +22,13 @@ from marginout import (
 from marginout._core.design.conditional import conditional_design
 from marginout._core.gaussian import estimate
 from marginout.noise import Deletion, Dropout, Gaussian, GroupDropout, Missing, Poisson
+from tests.paper import (
+    DropoutLogisticRegression,
+    DropoutQuantileRegressor,
+    DropoutSVC,
+    DropoutSVCCV,
+    DropoutSVR,
+)
 
 NOISES = {
     "none": Dropout(0.0),

@@ -11,8 +11,8 @@ from sklearn.base import clone, is_classifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC, SVR
 
-from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR
 from marginout.noise import Deletion, Gaussian
+from tests.paper import DropoutLogisticRegression, DropoutSVC, DropoutSVR
 from tests.problems import EXPECTATIONS
 
 from .inputs import TARGET, D, N, X, accepted, each_classifier, each_estimator, targets

@@ -14,11 +14,12 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
-from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR, blocks
+from marginout import blocks
 from marginout._core.design.storage import make_design
 from marginout.losses import Hinge
 from marginout.noise import Dropout, Gaussian, GroupDeletion, GroupDropout, Laplace
 from marginout.solvers import single_precision
+from tests.paper import DropoutLogisticRegression, DropoutSVC, DropoutSVR
 from tests.problems import ESTIMATORS, EXPECTATIONS, SOLVERS, make_objective
 
 N, D = 150, 8

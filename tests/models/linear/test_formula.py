@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose
 from scipy.stats import norm
 from sklearn.base import is_classifier
 
-from marginout import DropoutSVC, DropoutSVR
 from marginout.noise import Deletion, Dropout, Gaussian, Laplace, Poisson
+from tests.paper import DropoutSVC, DropoutSVR
 from tests.problems import ESTIMATORS, EXPECTATIONS, SOLVERS, problem, quiet
 
 #: Mean and variance of a corrupted entry, written down again, and not taken from marginout.noise.

@@ -13,8 +13,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.fixes import parse_version
 
 import marginout
-from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR
 from marginout.noise import Deletion, Dropout, Gaussian, GroupDropout, Poisson
+from tests.paper import DropoutLogisticRegression, DropoutSVC, DropoutSVR
 from tests.problems import ESTIMATORS, problem, quiet
 
 N, D = 50, 12

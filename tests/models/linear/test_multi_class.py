@@ -14,8 +14,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.class_weight import compute_sample_weight
 
 import marginout
-from marginout import DropoutLogisticRegression, DropoutSVC
 from marginout.noise import Deletion, Dropout, Gaussian, GroupDropout, Poisson
+from tests.paper import DropoutLogisticRegression, DropoutSVC
 from tests.problems import assert_same_solution
 
 D = 6

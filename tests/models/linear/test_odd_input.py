@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from marginout import DropoutSVR
+from tests.paper import DropoutSVR
 
 from .inputs import LABELS, TARGET, D, N, X, accepted, each_classifier, each_estimator, targets
 

@@ -12,8 +12,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
-from marginout import CollapsedModelWarning, DropoutSVC, DropoutSVR
+from marginout import CollapsedModelWarning
 from marginout.noise import Deletion
+from tests.paper import DropoutSVC, DropoutSVR
 from tests.problems import CLASSIFIERS, ESTIMATORS, SOLVERS, fitted_attributes, problem
 
 CHANGES = [

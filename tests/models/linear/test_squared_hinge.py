@@ -12,9 +12,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
 from sklearn.svm import LinearSVC
 
-from marginout import DropoutSVC, DropoutSVCCV, GridEdgeWarning, LatentDropoutSVC, blocks, path
+from marginout import GridEdgeWarning, blocks, path
 from marginout.noise import GroupDropout
 from tests.models.test_online import gap, learn
+from tests.paper import DropoutSVC, DropoutSVCCV, LatentDropoutSVC
 from tests.problems import EXPECTATIONS, SOLVERS, make_noises
 
 X, Y = load_iris(return_X_y=True)

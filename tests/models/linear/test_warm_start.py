@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from marginout import DropoutSVC, DropoutSVR, MCFClassifier, MCFRegressor
+from marginout import MCFClassifier, MCFRegressor
+from tests.paper import DropoutSVC, DropoutSVR
 from tests.problems import (
     CLASSIFIERS,
     ESTIMATORS,

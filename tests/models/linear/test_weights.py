@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.utils.class_weight import compute_sample_weight
 
-from marginout import DropoutSVC
 from marginout.noise import Gaussian
+from tests.paper import DropoutSVC
 from tests.problems import (
     CLASSIFIERS,
     ESTIMATORS,

@@ -115,7 +115,7 @@ def _learns_smoothly(model: Any) -> bool:
 
 def _learns_apart(model: Any) -> bool:
     """Whether there is one problem per class and the ridge, or an AttributeError that names the cure."""
-    if model.multi_class != "ovr":
+    if model.multi_class not in ("ovr", "auto") or model.multi_class_ != "ovr":
         raise AttributeError(
             f"partial_fit learns one problem per class: multi_class={model.multi_class!r} must be 'ovr'. Or "
             "fit to blocks of examples, with marginout.blocks."
