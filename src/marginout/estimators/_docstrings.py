@@ -52,12 +52,6 @@ fit_intercept : bool, default=True
 class_weight : dict, "balanced" or None, default=None
     A dict multiplies the weight of each example by that of its class. "balanced" gives
     both sides of every one-vs-rest problem the same total weight.
-multi_class : str, default="ovr"
-    How several classes are told apart. "ovr" is one problem for each class against the rest.
-    "pairwise" is one problem for all: the loss of an example is the sum over the other classes k
-    of the loss of the difference of scores f_y − f_k, and its noise is that of the difference.
-    Two classes are one problem in any case. With "pairwise", class_weight="balanced" gives all
-    classes the same total weight, and `solver` cannot be "irls".
 missing : {"error", "deleted"}, default="error"
     What NaN or null in X means. "error" refuses it. "deleted" takes it for a feature that is
     dead in this example, in training and in prediction: it adds nothing to the score. If the
@@ -141,8 +135,6 @@ hidden_penalty : float, default=1.0
 hidden_noise : float, default=0.0
     Dropout rate of the hidden units in training, in [0, 1): a unit is deleted, or divided by one
     minus the rate. It is drawn, by the solver "stochastic" alone.
-loss : {"hinge", "squared_hinge"}, default="hinge"
-    L(z) = max(0, z), the paper's, or its square, which is smooth.
 activation : {"sigmoid", "tanh", "relu", "identity"}, default="sigmoid"
     The function σ. "sigmoid" is the paper's, and "identity" makes the model linear.
 propagation : {"taylor", "gaussian"}, default="taylor"

@@ -36,7 +36,8 @@ class LatentDropoutSVC(LatentStream, StreamClassifier):
     {latent.n_hidden}
     {latent.C}
     {latent.noise}
-    {latent.loss}
+    loss : {"hinge", "squared_hinge"}, default="hinge"
+        L(z) = max(0, z), the paper's, or its square, which is smooth.
     {margin}
     {latent.hidden_penalty}
     {latent.hidden_noise}

@@ -58,7 +58,12 @@ class DropoutSVC(SeveralLabels, OnlineClassifier):
     {fit_intercept}
     {class_weight}
         Under heavy noise it keeps small classes from being given up.
-    {multi_class}
+    multi_class : {"ovr", "pairwise"}, default="ovr"
+        How several classes are told apart. "ovr" is one problem for each class against the rest.
+        "pairwise" is one problem for all: the loss of an example is the sum over the other classes k
+        of the loss of the difference of scores f_y − f_k, and its noise is that of the difference.
+        Two classes are one problem in any case. With "pairwise", class_weight="balanced" gives all
+        classes the same total weight, and `solver` cannot be "irls".
     {linear.missing}
     {solver}
     {tol}
