@@ -12,7 +12,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputRegressor
 
 import marginout
-from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR
+from tests.paper import DropoutLogisticRegression, DropoutSVC, DropoutSVR
 from tests.problems import CLASSIFIERS, assert_same_attributes, fitted_attributes
 
 RNG = np.random.default_rng(0)
