@@ -22,12 +22,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC, LinearSVR
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from marginout import DropoutLogisticRegression, DropoutSVC, DropoutSVR
+import marginout
 from marginout.noise import Deletion, Dropout, Gaussian, Laplace, Noise, Poisson
-from tests.problems import SOLVERS, fitted_attributes, quiet
-
-CLASSIFIERS = [DropoutSVC, DropoutLogisticRegression]
-ESTIMATORS = [*CLASSIFIERS, DropoutSVR]
+from tests.paper import DropoutLogisticRegression, DropoutSVC, DropoutSVR
+from tests.problems import CLASSIFIERS, ESTIMATORS, SOLVERS, fitted_attributes, quiet
 
 NOISES = {
     DropoutSVC: [0.0, Gaussian(0.1), Poisson()],
@@ -52,6 +50,9 @@ def settings() -> list[BaseEstimator]:
         *(estimator(noise=noise) for estimator in ESTIMATORS for noise in NOISES[estimator]),
         *(estimator(multi_class="pairwise", tol=1e-2) for estimator in CLASSIFIERS),
         DropoutLogisticRegression(multi_class="multinomial"),
+        marginout.DropoutSVC(),
+        marginout.DropoutLogisticRegression(),
+        marginout.DropoutSVR(),
     ]
 
 

@@ -242,10 +242,11 @@ def minimize(
     max_iter = check_count("max_iter", model.max_iter, 1)
     verbose = check_count("verbose", model.verbose, 0)
     shift, targets = model._shift(plan.noise, d, plan.fit_intercept), plan.targets
+    taken = model._taken(plan.noise, targets.kind)
     task = FitTask(model, max_iter * targets.K, **data)
 
     def attributes(W: Array, b: Array) -> dict[str, Any]:
-        return targets.attributes(W, b - shift @ W)
+        return {**targets.attributes(W, b - shift @ W), **taken}
 
     def watch(iteration: int, value: float, left: float, solution: Solution) -> bool:
         if verbose:
@@ -268,8 +269,7 @@ def minimize(
     check_solution(model._sizes(), **{name: fitted[name] for name in FITTED})
     for name in "_stream", "_indicator":  # of `partial_fit`, of several labels: this is another model
         model.__dict__.pop(name, None)
-    taken = model._taken(plan.noise, targets.kind)
-    model.__dict__.update(fitted, _fitted_noise=plan.noise, **taken, n_iter_=result.n_iter)
+    model.__dict__.update(fitted, _fitted_noise=plan.noise, n_iter_=result.n_iter)
     task.end(lambda: attributes(result.W, result.b))
     _warn_if_late(result, max_iter)
 

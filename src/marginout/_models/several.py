@@ -20,7 +20,7 @@ class SeveralLabels(DropoutClassifier):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = self.multi_class == "ovr"
+        tags.classifier_tags.multi_label = self.multi_class in ("ovr", "auto")
         return tags
 
     def _validated_for_fit(self, X: Any, y: Any) -> tuple[Any, Any]:

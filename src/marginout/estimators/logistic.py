@@ -130,8 +130,8 @@ class DropoutLogisticRegression(LogisticProbabilities, SeveralLabels, OnlineClas
         m_k − m_y and v_k the mean and the variance of f_k − f_y; an upper bound of the expected loss
         of normal scores, whatever `expectation` says. Without noise it is multinomial logistic
         regression. "auto" is "multinomial" where the examples outnumber the features, as in most
-        tables, and "ovr" elsewhere, as in text; and with solver="irls" or l1_ratio above 0,
-        which know "ovr" alone.
+        tables, and "ovr" elsewhere, as in text; and with l1_ratio above 0 or the solvers "irls" and
+        "newton", which know "ovr" alone.
     {linear.missing}
     {solver}
     {tol}
@@ -191,7 +191,7 @@ class DropoutLogisticRegression(LogisticProbabilities, SeveralLabels, OnlineClas
         kind = super()._kind_for(n, d)
         if kind != "auto":
             return kind
-        apart = n <= d or self.l1_ratio or self.solver == "irls"
+        apart = n <= d or self.l1_ratio or self.solver in ("irls", "newton")
         return "ovr" if apart else "multinomial"
 
     def _taken(self, noise: Noise, kind: str = "ovr") -> dict[str, Any]:
