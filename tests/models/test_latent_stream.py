@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_digits
+from sklearn.utils.estimator_checks import check_estimator
 
 from marginout import LatentDropoutLogisticRegression, LatentDropoutSVC, LatentDropoutSVR
 from marginout._models.latent import stream
@@ -215,3 +217,11 @@ def test_bad_data_are_refused_and_change_nothing(X, y, weight, match):
     with pytest.raises(ValueError, match=match):
         model.partial_fit(X, y, sample_weight=weight)
     assert_array_equal(model.hidden_coef_, before)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_the_checks_of_scikit_learn_pass_for_the_stochastic_solver(estimator):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = check_estimator(estimator(3, max_iter=20, solver="stochastic"), on_fail=None, on_skip=None)
+    assert [result["check_name"] for result in results if result["status"] == "failed"] == []
