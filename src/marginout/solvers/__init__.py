@@ -66,6 +66,9 @@ def choose(name: str, objective: Objective) -> Solver:
     for spec in TABLE if objective.traits.noiseless else ():
         if spec.suits is not None and (here or not spec.needs_rows) and spec.suits(objective):
             return spec.solve
+    # Classes that are given up share their weights, at the tip of a cone, which no gradient shows.
+    if name == "auto" and objective.coupled and objective.loss.kinked and not objective.traits.noiseless:
+        return continuation.solve_joint
     if name == "newton":
         newton.check(objective)
     spec = named(name, here)

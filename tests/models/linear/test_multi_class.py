@@ -16,7 +16,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 import marginout
 from marginout.noise import Deletion, Dropout, Gaussian, GroupDropout, Poisson
 from tests.paper import DropoutLogisticRegression, DropoutSVC
-from tests.problems import assert_same_solution
+from tests.problems import assert_same_solution, problem
 
 D = 6
 GROUPS = [0, 0, 1, 1, 1, 2]
@@ -377,3 +377,12 @@ def test_probabilities_are_those_of_the_fit():
     model = DropoutLogisticRegression(multi_class="multinomial").fit(X, y)
     before = model.predict_proba(X)
     assert_array_equal(model.set_params(multi_class="ovr").predict_proba(X), before)
+
+
+def test_classes_that_are_given_up_are_certified():
+    """Heavy noise and features far from zero: two classes get the same weights, at the tip of a cone."""
+    X, y = problem(DropoutSVC)
+    model = DropoutSVC(multi_class="pairwise", noise=0.5, tol=1e-6).fit(X + 1.0, y)
+    assert_allclose(model.coef_[0], model.coef_[1], atol=1e-4)
+    assert model.optimality_gap_ <= 1e-3 * model.objective_
+    assert np.all(np.diff(model.objective_history_) <= 1e-14 * model.objective_)
