@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks.tables import choice, deletion, lost, times
+from benchmarks.tables import choice, deletion, lost, panel, times
 
 TABLES: dict[str, Callable[[], str]] = {
     made.__name__: made
@@ -20,6 +20,7 @@ TABLES: dict[str, Callable[[], str]] = {
         times.search_memory,
         times.hidden,
         times.blocks,
+        panel.panel,
         choice.choice,
         choice.choice_sets,
         choice.choice_pairs,
