@@ -17,9 +17,9 @@ static inline INLINED double exp_of_negative(double x) {
   even = 1.0 + rr * (0.5 + rr * (1.0 / 24 + rr * (1.0 / 720 + rr * even)));
   odd = 1.0 + rr * (1.0 / 6 + rr * (1.0 / 120 + rr * (1.0 / 5040 + rr * odd)));
   union {
-    int64_t bits;
+    uint64_t bits; /* of a NaN, k is negative: a shift of a negative number has no meaning in C */
     double value;
-  } power = {(int64_t)(k + 1023) << 52};
+  } power = {(uint64_t)(k + 1023) << 52};
   return (even + r * odd) * power.value;
 }
 
