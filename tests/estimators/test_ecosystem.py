@@ -143,7 +143,9 @@ def test_calibration(model, bits):
 
 def test_calibration_of_a_plain_model_is_that_of_its_export(bits):
     X, y = bits
-    ours = CalibratedClassifierCV(DropoutSVC(C=1e-3, noise=0.0, fit_intercept=False, tol=1e-9), cv=2)
+    ours = CalibratedClassifierCV(
+        DropoutSVC(C=1e-3, noise=0.0, loss="hinge", fit_intercept=False, tol=1e-9), cv=2
+    )
     plain = CalibratedClassifierCV(
         LinearSVC(loss="hinge", C=1e-3, fit_intercept=False, tol=1e-9, max_iter=100_000), cv=2
     )
