@@ -32,6 +32,7 @@ from marginout._core.design.storage import make_design
 from marginout._kernels import _single_precision
 from marginout._search import chains
 from marginout.noise import Deletion, Dropout, Gaussian, Poisson
+from marginout.solvers import newton
 from tests.paper import DropoutLogisticRegression, DropoutSVC, DropoutSVCCV, DropoutSVR
 from tests.problems import fitted_attributes, make_objective
 
@@ -252,7 +253,10 @@ def test_default_grid_reaches_from_nothing_to_overfitting():
         assert_allclose(np.diff(np.log10(found.Cs_)), 2 / 3)
         tiny = PLAIN[search](found.Cs_[0], noise=0.3).fit(X, y)
         assert np.std(X @ np.atleast_2d(tiny.coef_).T, axis=0).max() < 0.3
-        assert found.C_ not in found.Cs_[[0, -1]]
+        # The best R² is that of C → ∞: the last digits decide between the cells of a plateau.
+        means = found.scores_.mean(axis=0)[:, 0]
+        assert means[1:-1].max() >= means.max() - 1e-4
+        assert means[0] < means.max() - 0.01
     assert DropoutSVCCV().noises == (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
@@ -499,6 +503,12 @@ def test_plain_searches_work_around_every_estimator(estimator, tool):
 BROKEN = {"Cs": [1.0, 10.0], "noises": [0.0, 0.3], "cv": 3, "max_iter": 30}
 
 
+@pytest.fixture
+def in_python(monkeypatch):
+    """Compiled Newton's method starts from w = 0, and its weights of 1e-98 do not overflow."""
+    monkeypatch.setattr(newton, "compiled", lambda objective: False)
+
+
 def overflowing():
     X = np.random.default_rng(0).normal(size=(60, 4))
     return 1e-99 * X, 1e99 * X[:, 0]
@@ -506,7 +516,7 @@ def overflowing():
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(("scoring", "n_jobs"), [(None, None), ("r2", 2)])
-def test_a_cell_without_a_finite_solution_scores_nan(scoring, n_jobs):
+def test_a_cell_without_a_finite_solution_scores_nan(scoring, n_jobs, in_python):
     """As with error_score=nan of GridSearchCV: the other cells are what they are without it."""
     X, y = overflowing()
     search = DropoutSVRCV(**BROKEN, scoring=scoring, n_jobs=n_jobs)
@@ -523,14 +533,14 @@ def test_a_cell_without_a_finite_solution_scores_nan(scoring, n_jobs):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_a_search_without_any_finite_solution_is_refused():
+def test_a_search_without_any_finite_solution_is_refused(in_python):
     X, y = overflowing()
     with pytest.raises(ValueError, match=r"no finite solution.*noise=Dropout\(rate=0\.3\)"):
         DropoutSVRCV(**{**BROKEN, "noises": [0.3]}).fit(X, y)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_a_path_has_no_holes():
+def test_a_path_has_no_holes(in_python):
     with pytest.raises(ValueError, match=r"no finite solution.*noise=Dropout\(rate=0\.3\)"):
         path(DropoutSVR(max_iter=30), *overflowing(), Cs=[1.0, 10.0], noises=[0.0, 0.3])
 
@@ -557,7 +567,7 @@ def test_a_larger_C_starts_anew_after_a_cell_without_a_solution(noises, monkeypa
 
 
 @pytest.mark.skipif(not _single_precision.AVAILABLE, reason="made for processors with AVX2 and FMA")
-def test_a_search_goes_in_single_precision(monkeypatch):
+def test_a_search_goes_in_single_precision(monkeypatch, in_python):
     calls, real = [], chains._Solver._sprint
 
     def sprint(self, *args):

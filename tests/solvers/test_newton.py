@@ -14,7 +14,7 @@ from marginout._core.design import hessians
 from marginout._core.design.storage import make_design
 from marginout.losses import Hinge
 from marginout.noise import Dropout, GroupDeletion, GroupDropout
-from marginout.solvers import irls, ncg, newton
+from marginout.solvers import choose, dual, irls, ncg, newton
 from tests.paper import DropoutLogisticRegression, DropoutSVC, DropoutSVR
 from tests.problems import ESTIMATORS, LOSSES, in_shards, make_noises, make_objective, problem, tight
 
@@ -185,3 +185,70 @@ def test_a_warm_start_at_the_solution_stays(estimator):
     before = model.objective_
     assert model.fit(X, y).n_iter_ <= 2
     assert model.objective_ <= before * (1 + 1e-12)
+
+
+# --------------------------------------------------------------------------------------- compiled code
+
+
+def in_python(objective, monkeypatch, **options):
+    """The same without compiled code."""
+    with monkeypatch.context() as patch:
+        patch.setattr(newton, "compiled", lambda objective: False)
+        return solved(newton, objective, **options)
+
+
+@pytest.mark.parametrize("power", ["dropout", "poisson", "gaussian", "deletion"])
+@layouts
+@losses
+def test_compiled_code_solves_what_python_solves(loss, layout, power, monkeypatch):
+    noise = NOISES.get(power, NOISES["dropout"])
+    objective = posed(noise, loss, layout, outputs=2)
+    assert newton.compiled(objective) == (loss.kernel is not None and power != "gaussian")
+    ours, theirs = solved(newton, objective), in_python(objective, monkeypatch)
+    assert_allclose(ours.value, theirs.value, rtol=1e-9)
+    assert_allclose(ours.W, theirs.W, atol=1e-3 * np.abs(theirs.W).max())
+
+
+@pytest.mark.parametrize("offset", [True, False], ids=["offset", "no offset"])
+@layouts
+@pytest.mark.parametrize("name", ["hinge", "epsilon", "pinball"])
+def test_interior_points_end_where_dual_coordinate_descent_does(name, layout, offset):
+    """Without noise, with examples of weight 0; the gap is a certificate, and tight."""
+    loss = LOSSES.get(name, Hinge())
+    objective = posed(NOISES["none"], loss, layout, offset, C=3.0)
+    objective.examples.weights[::7] = 0.0
+    ours, theirs = solved(newton, objective, tol=1e-8), solved(dual, objective, tol=1e-8, max_iter=100_000)
+    assert ours.converged.all()
+    assert ours.n_iter <= 30
+    assert_allclose(ours.value, theirs.value, rtol=2e-8)
+    assert ours.gap[0] <= 1e-8 * ours.value[0]
+
+
+def test_a_table_with_duplicate_rows_is_no_obstacle_without_noise():
+    """Fourteen distinct rows: hundreds of examples share a kink, where smoothed losses stood still."""
+    rng = np.random.default_rng(0)
+    X = np.eye(3)[rng.integers(0, 3, 1500)]
+    X = np.hstack([X, rng.integers(0, 2, (1500, 2))])
+    y = np.where(X @ rng.normal(size=5) + rng.normal(size=1500) > 0.3, 1.0, -1.0)[:, None]
+    objective = make_objective(make_design(X, NOISES["none"]), Hinge(), y, np.ones((1500, 1)), True)
+    result = solved(newton, objective, tol=1e-6)
+    assert result.converged.all()
+    assert result.gap[0] <= 1e-6 * result.value[0]
+    assert result.n_iter <= 30
+
+
+def test_auto_takes_newton_for_few_features_and_not_for_many():
+    few, many = np.random.default_rng(0).normal(size=(2, 300, 400))
+    y = np.where(few[:, 0] > 0, 1.0, -1.0)[:, None]
+    for X, wanted in ((few[:, :5], newton.solve), (many, ncg.solve)):
+        objective = make_objective(make_design(X, Dropout(0.5)), Hinge(), y, np.ones((300, 1)), True)
+        assert choose("auto", objective) is wanted
+        assert choose("ncg", objective) is ncg.solve
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+@pytest.mark.parametrize("make", [DropoutSVC, DropoutLogisticRegression])
+def test_what_overflows_is_refused(make, rate):
+    X = np.random.default_rng(0).normal(size=(50, 3)) * 1e152
+    with pytest.raises(ValueError, match=r"no finite solution|overflow|too large|magnitude"):
+        make(noise=rate, C=1e10).fit(X, X[:, 0] > 0)

@@ -429,7 +429,7 @@ def test_bound_lies_above_the_loss_over_all_masks(loss, kind):
 def test_stopping_early_warns(loss, noise, solver):
     """max_iter=1 at a tight tol: the warning names max_iter and says how far F is from its minimum."""
     p = problem(loss, noise, True, 2)  # where no loss is its own quadratic model
-    if solver == "newton" and noise == "dropout" and loss in ("logistic", "squared"):
+    if solver in ("newton", "auto") and noise == "dropout" and loss in ("logistic", "squared"):
         model = p.fit(solver=solver, max_iter=1)  # two steps are enough, and the certificate says so
         assert model.optimality_gap_ <= model.tol * model.objective_
         return
@@ -526,6 +526,7 @@ def test_newton_does_not_call_it_solved_after_a_number_of_steps(monkeypatch):
         slope = line.expand(t, delta)
         return line.move(t, delta, slope.value, delta)
 
+    monkeypatch.setattr(newton, "compiled", lambda objective: False)
     monkeypatch.setattr(newton, "minimize_line", creep)
     for loss in ESTIMATORS:
         with pytest.warns(ConvergenceWarning, match="within .* of its minimum"):

@@ -163,6 +163,13 @@ class Design(Protocol):
         """data, indices, indptr (int32) and κ, (1,) or (K,), if M is X in CSR and V = κ·X∘X; else None."""
         return None
 
+    def table(self) -> tuple[Any, ...] | None:
+        """X, dense or CSR; scale, κ and constant, (d,); the power p; factors, 1 or (K,). Or else None.
+
+        M = X·scale and V = factor·(κ·Mᵖ + constant); for `newton`.
+        """
+        return None
+
 
 class Loss(Protocol):
     """φ(m, v; y), convex in the weights that m and v come from."""

@@ -210,11 +210,11 @@ class _Solver:
         self._late = False  # whether dual coordinate descent has given up on a smaller C
 
     def __call__(self, objective: Objective, W: Array, b: Array) -> Result:
-        if dual.suits(objective):
+        if dual.suits(objective) and not newton.cheap(objective):
             return self._plain(objective, W, b)
         problem = self._problem
         quick = problem.solver == "auto" and problem.tol >= single_precision.FINEST and not problem.certified
-        if quick and single_precision.suits(objective):
+        if quick and not newton.cheap(objective) and single_precision.suits(objective):
             return self._sprint(objective, W, b)
         solve = choose(problem.solver, objective)
         result: Result = solve(objective, W, b, max_iter=problem.max_iter, **self._options)

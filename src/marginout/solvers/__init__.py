@@ -18,6 +18,7 @@ class Spec(NamedTuple):
     Attributes
     ----------
     suits : the objectives without noise that it takes over, whatever was asked for
+    cheap : the objectives that "auto" gives to it
     public : whether `solver` may name it
     needs_rows : whether it needs all examples here
     needs_single : whether it needs problems of one output each
@@ -26,6 +27,7 @@ class Spec(NamedTuple):
     name: str
     solve: Solver
     suits: Callable[[Objective], bool] | None = None
+    cheap: Callable[[Objective], bool] | None = None
     public: bool = True
     needs_rows: bool = False
     needs_single: bool = False
@@ -33,7 +35,7 @@ class Spec(NamedTuple):
 
 #: In the order in which they are asked.
 TABLE = (
-    Spec("newton", newton.solve, newton.suits, needs_single=True),
+    Spec("newton", newton.solve, newton.suits, newton.cheap, needs_single=True),
     Spec("dual", dual.solve, dual.suits, public=False, needs_rows=True),
     Spec("continuation", continuation.solve, continuation.suits, public=False),
     Spec("ncg", ncg.solve),
@@ -63,9 +65,11 @@ def choose(name: str, objective: Objective) -> Solver:
     if proximal.suits(objective):
         proximal.check(name, objective)
         return proximal.solve
-    for spec in TABLE if objective.traits.noiseless else ():
-        if spec.suits is not None and (here or not spec.needs_rows) and spec.suits(objective):
-            return spec.solve
+    for spec in TABLE:
+        if here or not spec.needs_rows:
+            forced = objective.traits.noiseless and spec.suits is not None and spec.suits(objective)
+            if forced or (name == "auto" and spec.cheap is not None and spec.cheap(objective)):
+                return spec.solve
     # Classes that are given up share their weights, at the tip of a cone, which no gradient shows.
     if name == "auto" and objective.coupled and objective.loss.kinked and not objective.traits.noiseless:
         return continuation.solve_joint

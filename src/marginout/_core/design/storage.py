@@ -188,6 +188,12 @@ class Design(Hessians):
                 powers[p] += sums[p - 1] * self.scale**p / len(rows)
         return powers[1], powers[2], self.coefficient * powers[self.power]
 
+    def table(self) -> tuple[Any, ...] | None:
+        if self.grouping is not None:
+            return None
+        constant = self.coefficient - self._kappa
+        return self.X, self.scale, self._kappa, constant, self.power, self.factors
+
     @property
     @abstractmethod
     def rows(self) -> tuple[Any, ...]:
