@@ -181,9 +181,7 @@ def test_a_call_that_is_interrupted_leaves_the_last_one(estimator, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"solver": "joint"}, "set solver='auto' or 'stochastic'"),
-        ({"solver": "none"}, "solver='none'"),
-        ({"propagation": "gaussian"}, "leave it at 'taylor'"),
+        ({"hidden_noise": 1.0}, "hidden_noise=1.0"),
         ({"C": -1.0}, "C=-1.0"),
         ({"n_hidden": 9}, "keep n_hidden and shared"),
         ({"shared": False}, "keep n_hidden and shared"),
@@ -198,6 +196,28 @@ def test_bad_parameters_are_named_and_change_nothing(change, match):
         model.set_params(**change).partial_fit(X, y)
     assert_array_equal(model.hidden_coef_, before)
     learn(clone(make(LatentDropoutSVC)), X, y)  # the cure of another shape
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"solver": "joint"}, "set solver='auto' or 'stochastic'"),
+        ({"solver": "alternating"}, "set solver='auto' or 'stochastic'"),
+        ({"solver": "none"}, "solver='none'"),
+        ({"propagation": "gaussian"}, "leave it at 'taylor'"),
+        ({"expectation": "gaussian"}, "leave it at 'bound'"),
+    ],
+)
+def test_only_what_draws_examples_learns_from_a_stream(change, match):
+    X, y = problem(LatentDropoutSVC)
+    model = learn(make(LatentDropoutSVC), X, y)
+    before = model.hidden_coef_.copy()
+    model.set_params(**change)
+    assert not hasattr(model, "partial_fit")
+    with pytest.raises(AttributeError, match="partial_fit") as caught:
+        model.partial_fit(X, y)
+    assert match in str(caught.value.__cause__)
+    assert_array_equal(model.hidden_coef_, before)
 
 
 @pytest.mark.parametrize(

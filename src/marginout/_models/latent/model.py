@@ -40,6 +40,8 @@ Array = NDArray[np.float64]
 SAMPLED_WORK = 1e6
 #: The solver that draws examples.
 STOCHASTIC = "stochastic"
+#: Parameters of what it does not approximate, and their defaults.
+APPROXIMATIONS = {"propagation": "taylor", "expectation": "bound"}
 #: Largest C·Σs: beyond, F overflows.
 LARGEST_TOTAL = 1e300
 #: Entries of X, zeros included, up to which equal examples are merged.
@@ -190,7 +192,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
                     "solver='stochastic', or hidden_noise=0."
                 )
             return
-        for name, default in ("propagation", "taylor"), ("expectation", "bound"):
+        for name, default in APPROXIMATIONS.items():
             if getattr(self, name) != default:
                 raise ValueError(
                     f"{name}={getattr(self, name)!r} approximates an expectation, which solver='stochastic' "

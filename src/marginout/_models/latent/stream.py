@@ -11,11 +11,12 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.metaestimators import available_if
 
 from marginout._core.fit import Plan
 from marginout._core.targets import Targets
 from marginout._core.validation import check_count, check_features, check_flag, check_real, check_solution
-from marginout._models.latent.model import STOCHASTIC, LatentModel, seed
+from marginout._models.latent.model import APPROXIMATIONS, STOCHASTIC, LatentModel, seed
 from marginout._models.latent.objective import LatentObjective, Net
 from marginout._models.latent.stochastic import (
     SEEDS,
@@ -147,12 +148,7 @@ class LatentStream(LatentModel):
         return {"seed": seed(rng), "states": states}
 
     def _check_drawn(self, weights: Array) -> None:
-        """Refuse solvers that do not draw, approximations of an expectation, and weights all zero."""
-        if self.solver not in ("auto", STOCHASTIC):
-            raise ValueError(
-                f"partial_fit draws examples, which solver={self.solver!r} does not do: set solver='auto' or "
-                "'stochastic'."
-            )
+        """Refuse a bad rate of hidden noise, and weights all zero."""
         self._check_sampled(STOCHASTIC)
         if not weights.any():
             raise ValueError("sample_weight is zero for every example: at least one must be positive.")
@@ -167,9 +163,26 @@ class LatentStream(LatentModel):
             )
 
 
+def _draws(model: Any) -> bool:
+    """Whether the parameters are those of drawn examples, or an AttributeError that names the cure."""
+    if model.solver not in ("auto", STOCHASTIC):
+        raise AttributeError(
+            f"partial_fit draws examples, which solver={model.solver!r} does not do: set solver='auto' or "
+            "'stochastic'. Or fit to all examples at once."
+        )
+    for name, default in APPROXIMATIONS.items():
+        if getattr(model, name) != default:
+            raise AttributeError(
+                f"partial_fit draws what {name}={getattr(model, name)!r} approximates: leave it at "
+                f"{default!r}. Or fit to all examples at once."
+            )
+    return True
+
+
 class StreamClassifier(PartialClassifier):
     """`partial_fit` for classifiers with a hidden layer."""
 
+    @available_if(_draws)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from the next examples of a stream: one pass over them by the solver "stochastic".
 
@@ -199,6 +212,7 @@ class StreamClassifier(PartialClassifier):
 class StreamRegressor(PartialRegressor):
     """`partial_fit` for regressors with a hidden layer."""
 
+    @available_if(_draws)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from the next examples of a stream: one pass over them by the solver "stochastic".
 
