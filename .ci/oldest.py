@@ -4,13 +4,14 @@ import re
 import tomllib
 from pathlib import Path
 
-REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(\[(?P<extras>[\w,]+)\])?(>=(?P<lowest>[\d.]+))?")
+REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(\[(?P<extras>[\w,]+)\])?(>=(?P<lowest>[\d.]+))?(; .+)?")
 
 
 def lowest(pyproject: Path) -> dict[str, str]:
     """Lowest version of each package in dependencies, extras and build requirements.
 
-    Requirements have one form, ``name[extras]>=version``, and a package one minimum; else this is an error.
+    Requirements have one form, ``name[extras]>=version``, after which a system may be named, and a package
+    has one minimum; else this is an error.
     """
     settings = tomllib.loads(pyproject.read_text(encoding="utf-8"))
     project = settings["project"]
