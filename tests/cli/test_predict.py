@@ -129,14 +129,15 @@ def test_the_command_says_that_a_model_has_collapsed(run, tmp_path):
     frame = pd.DataFrame(rng.normal(size=(400, 8)), columns=list("abcdefgh")).round(3)
     frame["y"] = np.where(0.4 * (frame.a + frame.b + frame.c) + rng.normal(size=400) > 0.8, "yes", "no")
     frame.to_csv(tmp_path / "survey.csv", index=False)
-    fit = ["fit", tmp_path / "survey.csv", "--target", "y", "--out", tmp_path / "m"]
-    code, _, err = run(*fit)
+    data = ["fit", tmp_path / "survey.csv", "--target", "y", "--out", tmp_path / "m"]
+    fit = [*data, "--loss", "hinge", "--noise"]
+    code, _, err = run(*fit, "0.5")
     assert code == 0
     assert err.startswith("marginout: note: The model has collapsed")
     assert "add --balanced" in err
     assert "lower --noise dropout:0.5," in err
-    assert run(*fit, "--noise", "dropout:0.5")[:3:2] == (0, err)
-    assert run(*fit, "--balanced")[2] == ""
+    assert run(*fit, "dropout:0.5")[:3:2] == (0, err)
+    assert run(*fit, "0.5", "--balanced")[2] == run(*data)[2] == ""
 
 
 def on_terminal(*argv):

@@ -414,7 +414,7 @@ class Scorer:
         if self._laws is not None:
             model._law = self._laws[part.training]
         model.n_features_in_ = self._X.shape[1]
-        vars(model).update(model._taken(self._models[part.noise]))
+        vars(model).update(model._taken(self._models[part.noise], self._problem.targets.kind))
         X, y = self._X[test], self._y[test]
         assert self._scorer is not None
         if self._weighted and self._weights is not None:

@@ -360,7 +360,7 @@ def test_what_joint_losses_do_not_have_is_refused():
         (DropoutLogisticRegression, "ovo"),
         (DropoutLogisticRegression, 3),
     ]:
-        with pytest.raises(ValueError, match=rf"multi_class={bad!r} must be one of 'ovr', 'pairwise'"):
+        with pytest.raises(ValueError, match=rf"multi_class={bad!r} must be one of .*'ovr', 'pairwise'"):
             model(multi_class=bad).fit(X, y)
         with pytest.raises(ValueError, match="multi_class"):
             model(multi_class=bad).fit(X[y < 2], y[y < 2])
