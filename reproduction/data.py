@@ -5,6 +5,8 @@ A loader keeps its last result for the next cell, so the arrays must not be chan
 
 from __future__ import annotations
 
+import json
+import lzma
 import os
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -48,7 +50,7 @@ class Problem:
 @lru_cache(1)
 def amazon(domain: str) -> Problem:
     """Reviews of one product domain as counts of 5,000 words and bigrams; 2,000 training rows."""
-    X, z = _csr(f"amazon_{domain}_5000.npz")
+    X, z = stored(f"amazon_{domain}_5000.npz")
     return _split(X, z["y"], z["split"] == 0)
 
 
@@ -56,7 +58,7 @@ def amazon_20000(domain: str, fold: int, folds: int) -> Problem:
     """The 2,000 training reviews as 20,000 counts. One of `folds` folds is the test set."""
     from sklearn.model_selection import StratifiedKFold
 
-    X, z = _csr("amazon_labelled_20000.npz")
+    X, z = stored("amazon_labelled_20000.npz")
     rows = z["domain"] == [str(name) for name in z["domain_names"].astype(str)].index(domain)
     X, y = X[rows], z["y"][rows]
     splits = list(StratifiedKFold(folds, shuffle=True, random_state=0).split(X, y))
@@ -68,20 +70,57 @@ def amazon_20000(domain: str, fold: int, folds: int) -> Problem:
 @lru_cache(1)
 def reuters() -> Problem:
     """Reuters-21578 as term counts: the 58 of its 65 classes that have training documents."""
-    X, z = _csr("reuters21578_65.npz")
+    X, z = stored("reuters21578_65.npz")
     return _split(X, z["y"], z["split"] == 0).known_classes()
 
 
 @lru_cache(1)
 def newsgroups() -> Problem:
     """20 newsgroups, log counts of 17,576 words, rows of length one; 11,314 training posts."""
-    X, z = _csr("newsgroups20_bow.npz")
+    X, z = stored("newsgroups20_bow.npz")
     return _split(_log_counts(X), z["y"], z["split"] == 0)
+
+
+#: Sets of texts: the file, and the labels to keep of one with many.
+TEXTS = {
+    "AthR": ("newsgroups20_text.jsonl.xz", ("alt.atheism", "talk.religion.misc")),
+    "XGraph": ("newsgroups20_text.jsonl.xz", ("comp.windows.x", "comp.graphics")),
+    "BbCrypt": ("newsgroups20_text.jsonl.xz", ("rec.sport.baseball", "sci.crypt")),
+}
+
+
+def texts(name: str) -> tuple[list[str], Any, Any]:
+    """Texts, labels, and the split if the source has one: 0 for training, 1 for test."""
+    name, groups = TEXTS[name]
+    with lzma.open(file(name), "rt", encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    split = None
+    if "split" in rows[0]:
+        rows = [row for row in rows if not groups or row["group"] in groups]
+        split = np.array([row["split"] != "train" for row in rows]).astype(int)
+    labels = np.array([row["group"] if groups else row["label"] for row in rows])
+    if groups:
+        return [row["text"].partition("\n\n")[2] for row in rows], labels, split  # without headers
+    return [row["text"].replace("<br />", " ") for row in rows], labels, split
+
+
+def ngrams(documents: list[str], y: Any, split: Any, longest: int) -> tuple[Any, Any, Any]:
+    """Counts of words and marks of punctuation, and of their n-grams up to `longest`."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    options = {"token_pattern": r"\w+|[^\w\s]", "dtype": np.float64}
+    vectorizer = CountVectorizer(ngram_range=(1, longest), **options)
+    train = (
+        documents
+        if split is None
+        else [text for text, part in zip(documents, split, strict=True) if part == 0]
+    )
+    return vectorizer.fit(train).transform(documents), y, split
 
 
 def hotel(seed: int, log: bool) -> Problem:
     """5,000 hotel reviews, half for training; counts, or log counts in unit rows; standardised ratings."""
-    X, z = _csr("hotel_reviews_bow.npz")
+    X, z = stored("hotel_reviews_bow.npz")
     train = np.zeros(X.shape[0], dtype=bool)
     train[np.random.default_rng(seed).permutation(X.shape[0])[: X.shape[0] // 2]] = True
     rating = z["rating"].astype(np.float64)
@@ -117,7 +156,7 @@ def file(name: str, cure: str = "") -> Path:
     return path
 
 
-def _csr(name: str) -> tuple[Any, dict[str, Any]]:
+def stored(name: str) -> tuple[Any, dict[str, Any]]:
     """A stored CSR matrix as float64, and the other arrays of its file."""
     with np.load(file(name)) as z:
         arrays = dict(z)

@@ -20,6 +20,7 @@ NAMES = (
     "units_cifar",
     "sensitivity",
     "time",
+    "scoreboard",
 )
 
 

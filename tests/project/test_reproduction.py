@@ -17,7 +17,7 @@ import pytest
 from marginout import LatentDropoutSVC
 from reproduction import prepare, report
 from reproduction.cells import Experiment, Store, grid, key
-from reproduction.experiments import NAMES, load, nightmare
+from reproduction.experiments import NAMES, load, nightmare, scoreboard
 from reproduction.growing import Grown
 from reproduction.protocol import WIDER, widened
 from reproduction.runner import run, verify
@@ -347,6 +347,28 @@ def test_the_rate_is_chosen_by_the_validation_score_not_the_test_score(tmp_path)
     results = Results.of(experiment, store)
     assert results.chosen_error() == pytest.approx(0.15)
     assert results.error() == pytest.approx(0.1)
+
+
+def test_the_best_pipeline_of_a_fold_is_that_of_the_inner_folds(tmp_path):
+    """Two folds of four texts: the pipeline with the best inner score answers, however the test goes."""
+    store = Store(tmp_path)
+    best = {0: (scoreboard.TFIDF, scoreboard.SQUARED), 1: (scoreboard.BAYES, scoreboard.LR)}
+    right = {0: [True, False, False, False], 1: [True, True, False, True]}
+    for cell in scoreboard.cells(False):
+        if cell["data"] == "MPQA":
+            mine = [best[fold] == (cell["features"], cell["model"]) for fold in (0, 1)]
+            answers = [np.array(right[fold]) ^ (not mine[fold]) for fold in (0, 1)]
+            result = {
+                "cv_score": [0.9 if own else 0.8 for own in mine],
+                "n_tests": [4, 4],
+                "correct": [np.packbits(each).tobytes().hex() for each in answers],
+            }
+            store.save("scoreboard", cell, result, 0.0)
+    sides = scoreboard.gather(Results.of(scoreboard.EXPERIMENT, store), "MPQA")
+    assert sides["plain"].tolist() == right[0] + right[1]
+    assert scoreboard.gather(Results.of(scoreboard.EXPERIMENT, store), "AthR") is None
+    sides["dropout"] = np.ones(8, dtype=bool)
+    assert scoreboard.reduction(sides) == 1.0
 
 
 def test_visual_words_are_the_nearest_prototypes_counted_by_quadrant():
