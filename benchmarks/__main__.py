@@ -37,7 +37,7 @@ def parse() -> argparse.Namespace:
         "--resume",
         type=Path,
         metavar="FOLDER",
-        help="keep finished cells of `latent` and `hidden_large` there, and run the others",
+        help="keep finished cells of `latent` there, and run the others",
     )
     parser.add_argument(
         "--csv", type=Path, help="folder for the CSV files (benchmarks/results, quick: its quick/)"

@@ -33,7 +33,7 @@ SECTIONS = {
     "latent": "latent.run",
     "latent_time": "latent_time.run",
     "hidden": "hidden.run",
-    "hidden_large": "hidden.run_large",
+    # "hidden_large": "hidden.run_large" is listed once a run of it has ended and its results are stored.
 }
 
 

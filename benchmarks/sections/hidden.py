@@ -122,7 +122,7 @@ class OurNetwork(LatentDropoutLogisticRegression):
 
 
 def run(options: Options) -> Report:
-    """The first 10,000 digits of MNIST, units by units, and Amazon books: times and errors, one thread."""
+    """The first 10,000 digits of MNIST, by the number of units: times and errors, one thread."""
     report = Report()
     _needs_torch()
     digits = first_digits(options)

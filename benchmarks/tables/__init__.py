@@ -19,6 +19,7 @@ TABLES: dict[str, Callable[[], str]] = {
         times.search,
         times.search_memory,
         times.hidden,
+        times.drawn,
         times.blocks,
         panel.panel,
         choice.choice,

@@ -194,6 +194,22 @@ def hidden() -> str:
     return table(["data", "model", "time / MLPClassifier's", "test error, %"], body)
 
 
+def drawn() -> str:
+    """Table of times and errors of one hidden layer trained by drawn noise, PyTorch's and MLPClassifier."""
+    found = {(row["problem"], row["model"]): row for row in rows("hidden")}
+    body = [
+        [
+            model,
+            f"{float(row['cpu_ratio_to_peer'] or 1):.2f}",
+            percent(row),
+            percent(found[f"{problem}, half deleted", model]),
+        ]
+        for (problem, model), row in found.items()
+        if (f"{problem}, half deleted", model) in found
+    ]
+    return table(["mnist 10000", "time / PyTorch's", "test error, %", "half deleted, %"], body)
+
+
 def blocks() -> str:
     """Table of time of fits from files and on workers / time of the fit in memory."""
     files, cluster = summary("files"), summary("cluster")
