@@ -205,10 +205,11 @@ def test_skops_needs_no_other_types(model, bits):
     assert_array_equal(copy.predict(X), pipeline.predict(X))
 
 
-def test_skops_stores_a_stream(bits):
+@pytest.mark.parametrize("noise", [Dropout(0.2), "auto"], ids=str)
+def test_skops_stores_a_stream(noise, bits):
     skops_io = pytest.importorskip("skops.io")
     X, y = bits
-    model = marginout.DropoutSVC(noise=Dropout(0.2)).partial_fit(X, y, classes=np.unique(y))
+    model = marginout.DropoutSVC(noise=noise).partial_fit(X, y, classes=np.unique(y))
     copy = skops_io.loads(skops_io.dumps(model), trusted=trusted_types())
     assert_array_equal(copy.partial_fit(X, y).coef_, model.partial_fit(X, y).coef_)
     for name in (name for name in trusted_types() if name.endswith(".Stream")):  # of today, and before

@@ -45,7 +45,6 @@ from sklearn.model_selection import GroupKFold
 
 import marginout
 from marginout import (
-    DropoutLogisticRegressionCV,
     DropoutSVRCV,
     ExplicitCorruptionClassifier,
     ExplicitCorruptionRegressor,
@@ -67,6 +66,7 @@ from marginout.noise import (
 )
 from tests.paper import (
     DropoutLogisticRegression,
+    DropoutLogisticRegressionCV,
     DropoutSVC,
     DropoutSVCCV,
     DropoutSVR,

@@ -129,14 +129,49 @@ def test_a_given_noise_is_repeated():
     assert DropoutSVC(noise=Gaussian(0.1)).fit(X, Y).noise_ == Gaussian(0.1)
 
 
-def test_a_stream_takes_it_from_the_first_part():
-    """Later parts, and a fit before, do not change it."""
-    model = DropoutSVC(noise="auto").partial_fit(X[:100], Y[:100], classes=[0, 1])
-    assert model.noise_ == rate(X[:100])
-    model.partial_fit(100 + X[100:], Y[100:])
-    assert model.noise_ == rate(X[:100])
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("estimator", LINEAR)
+def test_a_stream_takes_it_from_all_examples_so_far(estimator, storage):
+    """However it is cut, single rows included; the result comes as close to that of a fit as one call."""
+    data, weights = storage(X), np.arange(len(X)) % 4 / 2.0 + 0.5
+    first = {} if estimator is DropoutSVR else {"classes": [0, 1]}
+    fixed = estimator(noise=rate(data, weights))
+    batch, whole = clone(fixed).fit(data, Y, sample_weight=weights), clone(fixed)
+    whole.partial_fit(data, Y, sample_weight=weights, **first)
+    for size in (1, 50, len(X)):
+        model = estimator(noise="auto")
+        for i in range(0, len(X), size):
+            rows = slice(i, i + size)
+            model.partial_fit(data[rows], Y[rows], sample_weight=weights[rows], **first)
+            if i in (0, 100):
+                assert model.noise_ == rate(data[: i + size], weights[: i + size])
+        assert model.noise_ == rate(data, weights)
+        scores = [data @ m.coef_.ravel() for m in (batch, whole, model)]
+        alike = np.corrcoef(scores)[0]
+        assert alike[2] > alike[1] - 0.02
+    assert_array_equal(model.coef_, whole.coef_)
+
+
+def test_a_stream_keeps_the_rate_of_a_fit_and_starts_anew_after_other_noise():
     fitted = DropoutSVC(noise="auto").fit(X, Y)
-    assert fitted.partial_fit(RAW, Y).noise_ == rate(X)
+    assert fitted.partial_fit(RAW, Y).partial_fit(RAW[:1], Y[:1]).noise_ == rate(X)
+    other = DropoutSVC(noise=Gaussian(0.1)).fit(X, Y).set_params(noise="auto")
+    assert other.partial_fit(X[:100], Y[:100]).noise_ == rate(X[:100])
+    assert other.fit(X, Y).partial_fit(X[:100], Y[:100]).noise_ == rate(X)
+
+
+def test_weights_of_classes_and_calls_that_fail_do_not_count_in_a_stream():
+    model = DropoutSVC(noise="auto", class_weight={0: 7.0}).partial_fit(X[:200], Y[:200], classes=[0, 1])
+    assert model.noise_ == rate(X[:200])
+    with pytest.raises(ValueError, match="y holds"):
+        model.partial_fit(RAW, Y + 1)
+    with pytest.raises(ValueError, match="C=-1"):
+        model.set_params(C=-1).partial_fit(RAW, Y)
+    with pytest.raises(ValueError, match="sample_weight"):
+        model.set_params(C=1.0).partial_fit(RAW, Y, sample_weight=np.full(569, 1e250))
+    again = pickle.loads(pickle.dumps(model))
+    assert again.partial_fit(X[200:], Y[200:]).noise_ == rate(X)
+    assert model.noise_ == rate(X[:200])
 
 
 def test_holes_are_deleted_first():

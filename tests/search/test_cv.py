@@ -27,13 +27,19 @@ from sklearn.model_selection import (
 from sklearn.preprocessing import scale
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from marginout import DropoutLogisticRegressionCV, DropoutSVRCV, GridEdgeWarning, path
+from marginout import DropoutSVRCV, GridEdgeWarning, path
 from marginout._core.design.storage import make_design
 from marginout._kernels import _single_precision
 from marginout._search import chains
 from marginout.noise import Deletion, Dropout, Gaussian, Poisson
 from marginout.solvers import newton
-from tests.paper import DropoutLogisticRegression, DropoutSVC, DropoutSVCCV, DropoutSVR
+from tests.paper import (
+    DropoutLogisticRegression,
+    DropoutLogisticRegressionCV,
+    DropoutSVC,
+    DropoutSVCCV,
+    DropoutSVR,
+)
 from tests.problems import fitted_attributes, make_objective
 
 PLAIN = {

@@ -1,8 +1,9 @@
 """Searches that choose how several classes are told apart."""
 
+import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import LeaveOneGroupOut, cross_val_score
 
 from marginout import (
     DropoutLogisticRegression,
@@ -62,6 +63,24 @@ def test_two_classes_are_one_problem_in_any_case():
     model = DropoutSVCCV(multi_class=["pairwise", "ovr"], **GRID).fit(X, Y == 1)
     assert model.multi_class_ == "pairwise"
     assert_array_equal(model.scores_, DropoutSVCCV(**GRID).fit(X, Y == 1).scores_)
+
+
+def test_auto_is_what_it_stands_for_in_a_fit():
+    """Multinomial for more examples than features, once; one-vs-rest where a training set lacks a class."""
+    assert DropoutLogisticRegressionCV().multi_class == DropoutLogisticRegression().multi_class == "auto"
+    model = DropoutLogisticRegressionCV(**GRID).fit(X, Y)
+    named = DropoutLogisticRegressionCV(multi_class=["auto", "multinomial"], **GRID).fit(X, Y)
+    assert model.multi_class_ == model.best_estimator_.multi_class == "multinomial"
+    assert_array_equal(model.scores_, named.scores_)
+    assert model.multi_class_scores_ == named.multi_class_scores_
+    assert_array_equal(model.predict_proba(X), model.best_estimator_.predict_proba(X))
+    rows = np.concatenate([np.flatnonzero(k == Y)[:4] for k in np.unique(Y)])
+    wide = np.hstack([X[rows]] * 3)
+    assert DropoutLogisticRegressionCV(**GRID).fit(wide, Y[rows]).multi_class_ == "ovr"
+    assert DropoutLogisticRegressionCV(l1_ratio=0.5, **GRID).fit(X, Y).multi_class_ == "ovr"
+    assert DropoutLogisticRegressionCV(**GRID).fit(X, Y == 1).multi_class_ == "ovr"
+    alone = {**GRID, "cv": LeaveOneGroupOut()}
+    assert DropoutLogisticRegressionCV(**alone).fit(X, Y, groups=Y).multi_class_ == "ovr"
 
 
 @pytest.mark.parametrize("value", ["crammer", ["ovr", "multinomial"], [], 3, None], ids=repr)

@@ -200,7 +200,7 @@ def untouched_on_failure(model: Any) -> Iterator[None]:
     """Put the fitted attributes back as they were if anything, Ctrl-C included, breaks the fit."""
 
     def fitted() -> dict[str, Any]:
-        private = "_stream", "_fitted_noise", "_law", "_indicator"
+        private = "_stream", "_extent", "_fitted_noise", "_law", "_indicator"
         return {name: v for name, v in vars(model).items() if name.endswith("_") or name in private}
 
     before = fitted()
@@ -267,7 +267,7 @@ def minimize(
         "objective_history_": np.array(result.history),
     }
     check_solution(model._sizes(), **{name: fitted[name] for name in FITTED})
-    for name in "_stream", "_indicator":  # of `partial_fit`, of several labels: this is another model
+    for name in "_stream", "_extent", "_indicator":  # of streams, of several labels: this is another model
         model.__dict__.pop(name, None)
     model.__dict__.update(fitted, _fitted_noise=plan.noise, n_iter_=result.n_iter)
     task.end(lambda: attributes(result.W, result.b))

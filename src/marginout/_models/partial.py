@@ -14,25 +14,40 @@ from marginout._core.interfaces import Array
 from marginout._core.targets import Numbers, OneVsRest, Targets, check_targets, class_weights
 from marginout._core.validation import check_sample_weight
 from marginout._models.linear import DropoutClassifier, DropoutLinearModel, DropoutRegressor
-from marginout.noise import Noise
+from marginout.noise import Noise, resolve
 from marginout.noise._auto import Extent
 
 
 class Partial(DropoutLinearModel):
     """What both share."""
 
+    #: Of a fit: the rate, or what it was given.
+    noise_: Any
+
     @abstractmethod
-    def _learn(self, X: Any, Y: Array, weights: Array, start: Array, targets: Targets) -> None:
-        """Take in validated X with targets Y (n, K). `start` holds the offsets of a model without any."""
+    def _learn(self, X: Any, Y: Array, weights: Array, own: Array, start: Array, targets: Targets) -> None:
+        """Take in validated X with targets Y (n, K).
+
+        `own` are the weights of the examples before those of their classes multiply them; `start` holds the
+        offsets of a model without any.
+        """
+
+    #: What the stream has been like so far, where noise="auto" asks.
+    _extent: Extent | None = None
 
     def _stream_noise(self, X: Any, weights: Array) -> Noise:
-        """The noise; with noise="auto" that of the first part of the stream, or of the fit before it."""
+        """The noise; with noise="auto" what all examples so far bear, or that of the fit before them.
+
+        Sets: _extent.
+        """
         noise = self._noise()
         if not self._asks_for_noise():
             return noise
-        if hasattr(self, "coef_") and self._fitted_noise is not None:
-            return self._fitted_noise
-        return self._noise_for(Extent.of(self._without_missing(X, noise), weights))
+        if self._extent is None and isinstance(getattr(self, "noise_", None), float):
+            return resolve(self.noise_)  # of a fit
+        extent = Extent.of(self._without_missing(X, noise), weights)
+        self._extent = extent if self._extent is None else self._extent.merge(extent)
+        return self._noise_for(self._extent)
 
 
 class PartialClassifier(Partial, DropoutClassifier):
@@ -45,7 +60,7 @@ class PartialClassifier(Partial, DropoutClassifier):
             known = self._checked_classes(classes, first)
             X, y = self._validated(X, y, reset=first)
             check_classification_targets(y)
-            weights = check_sample_weight(sample_weight, X)
+            own = check_sample_weight(sample_weight, X)
             labels = np.searchsorted(known, y).clip(max=len(known) - 1)
             strangers = np.unique(y[known[labels] != y])
             if len(strangers):
@@ -54,8 +69,8 @@ class PartialClassifier(Partial, DropoutClassifier):
                     "the first call must name all classes of the stream."
                 )
             targets = OneVsRest(known, self._weight_of_each(known)[:, None])
-            Y, weights = targets.encode(y, weights)
-            self._learn(X, Y, weights[:, 0], np.zeros(targets.K), targets)
+            Y, weights = targets.encode(y, own)
+            self._learn(X, Y, weights[:, 0], own, np.zeros(targets.K), targets)
         return self
 
     def _checked_classes(self, classes: Any, first: bool) -> NDArray[Any]:
@@ -102,5 +117,5 @@ class PartialRegressor(Partial, DropoutRegressor):
                     f"{targets.K}: all calls must have the same targets; or start with a new model."
                 )
             # Counted from the first target: y = 1e9 ± 1 is y = ±1.
-            self._learn(X, Y, weights, Y[np.argmax(weights > 0)], targets)
+            self._learn(X, Y, weights, weights, Y[np.argmax(weights > 0)], targets)
         return self

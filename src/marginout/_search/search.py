@@ -75,8 +75,8 @@ class Search(DropoutLinearModel):
     def _chooses_multi_class(self) -> bool:
         return "multi_class" in self.get_params(deep=False)
 
-    def _ways(self) -> list[str]:
-        """The values of multi_class to choose from."""
+    def _ways(self, y: NDArray[Any], weights: Array, d: int, folds: list[tuple[Rows, Rows]]) -> list[str]:
+        """The values of multi_class to choose from; for "auto" what it stands for, the same in all folds."""
         if not self._chooses_multi_class():
             return ["ovr"]
         given = self.get_params(deep=False)["multi_class"]
@@ -86,7 +86,13 @@ class Search(DropoutLinearModel):
                 f"multi_class={given!r} must be one of {', '.join(map(repr, options))}, or a list of them to "
                 "choose from."
             )
-        return list(dict.fromkeys(ways))
+        K = len(np.unique(y))
+        if K <= 2:  # one problem in any case
+            return ["ovr" if ways[0] == "auto" else ways[0]]
+        usual = "ovr"
+        if "auto" in ways and all(len(np.unique(y[rows][weights[rows] > 0])) == K for rows, _ in folds):
+            usual = self._model(1.0, 0.0, "auto")._kind_for(float(weights.sum()), d)
+        return list(dict.fromkeys(usual if way == "auto" else way for way in ways))
 
     @property
     def partial_fit(self) -> Any:
@@ -131,9 +137,7 @@ class Search(DropoutLinearModel):
             noises, models = check_noises(self.noises, X, weights, names, self.missing)
             strengths = _strengths(models, X.shape[1], select)
             folds = self._folds(X, y, groups)
-            ways, classes = self._ways(), np.unique(y) if classify else ()
-            if len(classes) <= 2:
-                ways = ways[:1]  # two classes are one problem in any case
+            ways = self._ways(y, weights, X.shape[1], folds)
             loose = LOOSE if X.size > FEW else 1.0
             outcomes: list[Outcome] = []
             for way in ways:

@@ -134,7 +134,11 @@ class DropoutLogisticRegressionCV(Search, LogisticProbabilities, DropoutClassifi
     {expectation}
     {fit_intercept}
     {search.class_weight}
-    {search.multi_class}
+    multi_class : str or list of str, default="auto"
+        As in :class:`DropoutLogisticRegression`, or several values to choose from, such as
+        ["ovr", "multinomial"]: each is searched over the same grid and folds, and that of the best mean
+        score is taken. "auto" is decided once, by all examples; it is "ovr" if a training set of `cv`
+        lacks a class.
     {linear.missing}
     {search.tol}
     {search.max_iter}
@@ -176,7 +180,7 @@ class DropoutLogisticRegressionCV(Search, LogisticProbabilities, DropoutClassifi
         expectation: str = "bound",
         fit_intercept: bool = True,
         class_weight: Any = None,
-        multi_class: str | Sequence[str] = "ovr",
+        multi_class: str | Sequence[str] = "auto",
         missing: str = "error",
         tol: float = 1e-3,
         max_iter: int = 1000,

@@ -163,7 +163,8 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         check_solution(self._sizes(), **{name: value for name, value in found.items() if name != "classes_"})
         found.update(self._kind(softmax))
         n_iter = max(max(1, len(result.history)) for result in results)
-        self.__dict__.pop("_stream", None)  # of `partial_fit`: this is another model
+        for name in "_stream", "_extent":  # of `partial_fit`: this is another model
+            self.__dict__.pop(name, None)
         self.__dict__.update(found, _fitted_noise=noise, **self._taken(noise), n_iter_=n_iter)
         task.end(layers)
         _warn(results, max_iter)

@@ -91,14 +91,14 @@ class LatentStream(LatentModel):
     #: targets are counted from. Nothing of it is changed in place.
     _stream: dict[str, Any] | None = None
 
-    def _learn(self, X: Any, Y: Array, weights: Array, start: Array, targets: Targets) -> None:
+    def _learn(self, X: Any, Y: Array, weights: Array, own: Array, start: Array, targets: Targets) -> None:
         """Take in validated X with targets Y (n, P).
 
         Sets: classes_ if there are any, hidden_coef_, hidden_intercept_, coef_, intercept_, n_iter_, all of
         them at the end.
         """
         self._check_drawn(weights)
-        noise, fit_intercept = self._stream_noise(X, weights), check_flag("fit_intercept", self.fit_intercept)
+        noise, fit_intercept = self._stream_noise(X, own), check_flag("fit_intercept", self.fit_intercept)
         X = check_features(self._without_missing(X, noise), noise)
         self._shift(noise, X.shape[1], fit_intercept)  # for its check
         old = self._stream or {"examples": 0, "weight": 0.0, "centre": float(start[0]) * fit_intercept}
@@ -186,7 +186,8 @@ class StreamClassifier(PartialClassifier):
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from the next examples of a stream: one pass over them by the solver "stochastic".
 
-        The function that is approached is that of `fit` on all examples so far. Rows should come in random
+        The function that is approached is that of `fit` on all examples so far. With ``noise="auto"``, a call
+        takes the rate that all examples so far bear; after `fit`, that of the fit. Rows should come in random
         order, or in that of time, and not sorted by class. Examples that come again count again.
         After `fit`, a stream starts from the fitted network; the data of the fit are not remembered.
 
@@ -216,7 +217,8 @@ class StreamRegressor(PartialRegressor):
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from the next examples of a stream: one pass over them by the solver "stochastic".
 
-        The function that is approached is that of `fit` on all examples so far. Rows should come in random
+        The function that is approached is that of `fit` on all examples so far. With ``noise="auto"``, a call
+        takes the rate that all examples so far bear; after `fit`, that of the fit. Rows should come in random
         order, or in that of time, and not sorted by target. Examples that come again count again.
         After `fit`, a stream starts from the fitted network; the data of the fit are not remembered.
 

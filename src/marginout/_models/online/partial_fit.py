@@ -41,8 +41,8 @@ class Online(Partial):
             other._stream, other.coef_ = deepcopy(self._stream), self.coef_.copy()
         return other
 
-    def _learn(self, X: Any, Y: Array, weights: Array, start: Array, targets: Targets) -> None:
-        """Take in validated X with targets Y (n, K). `start` holds the offsets of a model without any.
+    def _learn(self, X: Any, Y: Array, weights: Array, own: Array, start: Array, targets: Targets) -> None:
+        """Take in validated X with targets Y (n, K).
 
         Sets: classes_ if there are any, coef_, intercept_, n_iter_. Nothing fails once the stream has moved,
         but for the check that it is finite. Weights of features that X does not hold are not touched, and
@@ -54,7 +54,7 @@ class Online(Partial):
                 "before all examples are: transform X by a GaussianImputer, or choose missing='deleted'."
             )
         C = self._checked_C(weights)
-        noise, fit_intercept = self._stream_noise(X, weights), check_flag("fit_intercept", self.fit_intercept)
+        noise, fit_intercept = self._stream_noise(X, own), check_flag("fit_intercept", self.fit_intercept)
         d, K = X.shape[1], Y.shape[1]
         shift = self._shift(noise, d, fit_intercept)
         X = check_features(self._without_missing(X, noise), noise)
@@ -137,10 +137,13 @@ class OnlineClassifier(SparseWeights, Online, PartialClassifier):
 
         After any number of calls, the objective that is approached is that of `fit` on all examples so far:
         their expected loss with the noise integrated out, and the ridge. There is no learning rate, and how
-        the stream is cut into calls does not matter. Rows should come in random order, or in that of time,
-        and not sorted by class. After `fit`, a stream starts from the fitted weights; the data of the fit
-        are not remembered and count no more. `coef_` is updated in place: copy what must not change, by
-        `model.coef_.copy()` or `copy.copy(model)`.
+        the stream is cut into calls does not matter. (With ``noise="auto"``, a call takes the rate that all
+        examples so far bear, its own included: more calls change the noise of early examples, whose effect
+        fades, and not `noise_`. After `fit`, it is the rate of the fit.)
+
+        Rows should come in random order, or in that of time, and not sorted by class. After `fit`, a stream
+        starts from the fitted weights; the data of the fit are not remembered and count no more. `coef_` is
+        updated in place: copy what must not change, by `model.coef_.copy()` or `copy.copy(model)`.
 
         Parameters
         ----------
@@ -170,10 +173,13 @@ class OnlineRegressor(Online, PartialRegressor):
 
         After any number of calls, the objective that is approached is that of `fit` on all examples so far:
         their expected loss with the noise integrated out, and the ridge. There is no learning rate, and how
-        the stream is cut into calls does not matter. Rows should come in random order, or in that of time,
-        and not sorted by target. After `fit`, a stream starts from the fitted weights; the data of the fit
-        are not remembered and count no more. `coef_` is updated in place: copy what must not change, by
-        `model.coef_.copy()` or `copy.copy(model)`.
+        the stream is cut into calls does not matter. (With ``noise="auto"``, a call takes the rate that all
+        examples so far bear, its own included: more calls change the noise of early examples, whose effect
+        fades, and not `noise_`. After `fit`, it is the rate of the fit.)
+
+        Rows should come in random order, or in that of time, and not sorted by target. After `fit`, a stream
+        starts from the fitted weights; the data of the fit are not remembered and count no more. `coef_` is
+        updated in place: copy what must not change, by `model.coef_.copy()` or `copy.copy(model)`.
 
         Parameters
         ----------
