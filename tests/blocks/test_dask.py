@@ -43,7 +43,7 @@ FORKS.set_forkserver_preload(["distributed.cli.dask_worker", "marginout.dask", "
 
 LIMIT = 240  # seconds of a test: a fit that waits for ever fails
 KILLS = 7  # of each case
-TIGHT = {"tol": 1e-11, "max_iter": 3000}
+TIGHT = {"tol": 1e-13, "max_iter": 3000}  # of an error ε in F, √ε may be left in the weights
 X, DIGITS = (part[:400] for part in load_digits(return_X_y=True))
 # In the order of their classes: a block has few of them.
 X, DIGITS = X[np.argsort(DIGITS, kind="stable")] / 16, np.sort(DIGITS)
@@ -379,8 +379,8 @@ def test_a_killed_fit_goes_on(client, tmp_path):
     model = DropoutSVC(noise=0.3, tol=1e-13)
     table, labels = da.from_array(X, chunks=(200, 64)), da.from_array(y, chunks=200)
     resumed = clone(model).fit(table, labels, checkpoint=path, every=3)
-    whole = in_memory(model, y)
-    assert_same(resumed, whole)
+    assert_same(resumed, in_memory(model, y))
+    whole = in_memory(clone(model).set_params(solver="ncg"), y)  # what blocks are solved by
     assert resumed.n_iter_ < whole.n_iter_
     assert not path.exists()
 

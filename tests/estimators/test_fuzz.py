@@ -217,7 +217,7 @@ def test_stored_zeros_in_single_precision():
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
 def test_tiny_features_without_an_offset(noise, storage):
     """Where scores vanish, w is the sum of the examples, each of slope −y."""
-    model = DropoutSVC(noise=noise, fit_intercept=False).fit(storage(1e-160 * X), Y)
+    model = DropoutSVC(noise=noise, loss="hinge", fit_intercept=False).fit(storage(1e-160 * X), Y)
     assert_allclose(model.coef_[0], 1e-160 * Y @ X, rtol=0.05)
     assert_allclose(model.objective_, len(X))
 

@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from marginout import MCFRegressor
 from marginout._core.design.storage import DenseDesign
 from marginout.noise import Laplace
-from marginout.solvers import dual
+from marginout.solvers import dual, newton
 from tests.paper import DropoutSVCCV
 
 
@@ -46,6 +46,7 @@ def test_a_search_does_not_try_dual_coordinate_descent_again_where_it_failed(mon
 
     original = dual.solve
     monkeypatch.setattr(dual, "solve", solve)
+    monkeypatch.setattr(newton, "compiled", lambda objective: False)  # it would be asked first, and get there
     rng = np.random.default_rng(0)
     X, y = 1e8 + rng.normal(size=(64, 3)), rng.integers(2, size=64)
     search = DropoutSVCCV(Cs=[0.01, 0.1, 1.0, 10.0], noises=[0.0], cv=3, n_jobs=1)

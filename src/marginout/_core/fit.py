@@ -249,6 +249,8 @@ def minimize(
         return {**targets.attributes(W, b - shift @ W), **taken}
 
     def watch(iteration: int, value: float, left: float, solution: Solution) -> bool:
+        if iteration == 0:  # the solver asks whether to stop, and has nothing new to show
+            return False
         if verbose:
             print(f"iteration {iteration}: objective {value:.8g}, about {left:.1e} above its minimum")
         task.near(left / value if value > 0 else 0.0, TOL_UNIT * tol)

@@ -43,7 +43,7 @@ enum { PANEL = 64, TILE = 4 };
 static const double JITTERS[] = {0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6};
 
 typedef struct {
-  double tol, cold, warm, sharpen, safety, early, stage, little;
+  double tol, cold, warm, sharpen, safety, early, stage, little, tight;
   int polish;
 } newton_rules;
 
@@ -526,22 +526,47 @@ typedef struct {
   int converged, iterations, stopped, broken;
 } newton_end;
 
-/* Whether to stop, asked after every iteration. */
+/* Whether to stop, asked after every iteration; of the last one, minus its number is given. */
 typedef int (*newton_watch)(void *who, int iteration, double value, double left);
+
+/* The state as those who watch see it; whether they stop here. */
+static int show(const newton *z, int iteration, double left, newton_watch watch, void *who) {
+  *z->told = z->b - (z->centre ? dot(z->centre, z->w, z->d) : 0.0);
+  return watch(who, iteration, z->value, left);
+}
 
 /* The first rounding of a kink: fine enough for the end if (w, b) may be the solution. */
 static double first_rounding(newton *z, newton_rules rules) {
   if (!z->kinked || z->least > 1e-10) return z->least;
-  if (!(dot(z->w, z->w, z->d) > 0)) return rules.cold;
+  const int zero = !(dot(z->w, z->w, z->d) > 0);
+  const double otherwise = zero ? rules.cold : rules.warm;
+  if (zero && z->b == 0) return rules.cold; /* with an offset w = 0 may be the solution */
   for (double rounding = rules.warm; rounding > z->least; rounding *= rules.sharpen) {
     round_off(z, rounding);
     look(z, 0);
     if (excess(z) > 0.5 * rules.tol * z->value) continue;
     look(z, 1);
     const int solved = sound(z) && rules.safety * step(z) + excess(z) <= rules.tol * z->value;
-    return solved ? rounding : rules.warm;
+    return solved ? rounding : otherwise;
   }
-  return rules.warm;
+  return otherwise;
+}
+
+/* w = 0 where F is no higher there: the tip of a cone, to which steps come ever closer. F is strongly convex, so that
+ * only a w of |w|^2/2 <= 4 gap can be as bad. */
+static void give_up(newton *z, newton_end *end) {
+  const double ww = dot(z->w, z->w, z->d), value = z->value, b = z->b, left = z->offset_left;
+  if (!z->kinked || !z->noisy || !(ww > 0) || ww > 8 * end->gap) return;
+  memcpy(z->kept, z->w, z->wide * sizeof(double));
+  memset(z->w, 0, z->wide * sizeof(double));
+  look(z, 0);
+  settle(z, CERTIFIED);
+  if (z->value <= value) {
+    end->gap = at_most(end->gap - (value - z->value), z->value);
+    return;
+  }
+  memcpy(z->w, z->kept, z->wide * sizeof(double));
+  z->value = value, z->b = b, z->offset_left = left;
 }
 
 static newton_end newton_solve(newton *z, newton_rules rules, int max_iter, newton_watch watch, void *who) {
@@ -568,19 +593,21 @@ static newton_end newton_solve(newton *z, newton_rules rules, int max_iter, newt
       const double fall = iteration > STALL ? z->history[iteration - 1 - STALL] - z->value : INFINITY;
       end.converged = (sure && end.left + z->offset_left <= rules.tol * z->value) ||
                       fall <= at_least(0.01 * rules.tol, ROUNDING) * fabs(z->value);
-      *z->told = z->b - (z->centre ? dot(z->centre, z->w, z->d) : 0.0);
-      end.stopped = watch(who, iteration, z->value, end.left);
+      if (!end.converged && iteration < max_iter) end.stopped = show(z, iteration, end.left, watch, who);
     }
     promised = 0.5 * gain, before = z->value;
     if (end.stopped) break; /* the point that was shown is the result */
     /* The step is there, whether it is needed or not: of an error e in F, sqrt(e) is left in the weights. */
+    const int held = z->offset && z->dw_b == 0 && z->g != 0;
     move(z, 1.0);
     if (end.converged || iteration == max_iter) break;
+    if (held) look(z, 0), settle(z, CERTIFIED); /* no example curves: the next step would not move it either */
     if (z->rounding > z->least && sure && left <= at_least(above, rules.stage * z->value)) {
       round_off(z, at_least(rules.sharpen * z->rounding, z->least));
       promised = 0;
     }
   }
+  const double shown = z->b;
   double gap = certify(z);
   for (int steps = end.stopped || iteration == max_iter ? 0 : rules.polish; steps && gap > rules.little * z->value;
        steps--) {
@@ -607,206 +634,17 @@ static newton_end newton_solve(newton *z, newton_rules rules, int max_iter, newt
     gap = z->value - low;
     end.gap = gap < 0 ? 0 : gap < z->value ? gap : z->value;
   }
+  if (!end.stopped && iteration < max_iter) give_up(z, &end);
+  if (end.stopped) { /* with its own offset */
+    const double low = z->value - end.gap;
+    z->b = shown;
+    look(z, 0);
+    end.gap = at_most(z->value - low, z->value);
+  }
   end.value = z->value;
   end.converged = end.converged || end.gap <= rules.tol * z->value;
   if (end.iterations) z->history[end.iterations - 1] = z->value;
-  return end;
-}
-
-/* Hinges without noise. Example n has a dual variable beta in [low, high] for each of its kinks, at target - m = 0:
- *
- *     F(w, b) = |w|^2/2 + sum_i max(high r, low r),  r = target - m;  dual: sum target beta - |sum beta x|^2/2, sum beta = 0
- *
- * At the optimum q - p = r, p (beta - low) = 0 and q (high - beta) = 0 with p, q >= 0. A primal-dual interior-point method
- * (Mehrotra's predictor and corrector) follows the solutions with mu on the right: some ten to twenty steps, each with
- * one matrix I + X'diag(a)X and a = 1 / (p / (beta - low) + q / (high - beta)), whatever the data. */
-typedef struct {
-  int kinks;                                          /* of an example: 1 or 2 */
-  double *target, *low, *high, *beta, *p, *q;         /* of each kink, (kinks, padded n) */
-  double *move, *move_p, *move_q;                     /* the steps */
-} interior;
-
-/* Step back from the bounds; most steps; mu's share of F at which certificates begin. */
-#define INSIDE 0.995
-#define STEPS 60
-#define ENOUGH 0.5
-
-/* G = w - X'(beta + E) and g = -sum (beta + E), for the step that leads to mu; H too if it is wanted. */
-static void interior_look(newton *z, interior *k, double mu, int corrected, int curved) {
-  const ptrdiff_t all = (z->n + PANEL - 1) / PANEL * PANEL;
-  double parts[JET][PANEL], *jet[JET];
-  for (int t = 0; t < JET; t++) jet[t] = parts[t];
-  memset(parts, 0, sizeof(parts));
-  clear_sums(z, curved);
-  z->g = 0;
-  if (curved) z->corner = 0;
-  for (ptrdiff_t i = 0; i < z->n; i += PANEL) {
-    const ptrdiff_t some = z->n - i < PANEL ? z->n - i : PANEL;
-    for (int t = 0; t < PANEL; t++) parts[1][t] = parts[3][t] = 0;
-    for (int kink = 0; kink < k->kinks; kink++)
-      for (ptrdiff_t t = 0; t < some; t++) {
-        const ptrdiff_t f = kink * all + i + t;
-        const double under = 1.0 / (k->beta[f] - k->low[f]), over = 1.0 / (k->high[f] - k->beta[f]);
-        const double a = 1.0 / (k->p[f] * under + k->q[f] * over);
-        const double one = mu - (corrected ? k->move_p[f] * k->move[f] : 0.0);
-        const double two = mu + (corrected ? k->move_q[f] * k->move[f] : 0.0);
-        const double e = k->target[f] - z->m[i + t] - two * over + one * under;
-        parts[3][t] += a, parts[1][t] -= k->beta[f] + a * e;
-      }
-    for (ptrdiff_t t = 0; t < some; t++) {
-      z->g += parts[1][t];
-      if (curved) z->corner += parts[3][t];
-    }
-    add_block_sums(z, i, curved, NULL, jet);
-  }
-  if (curved) {
-    fold_pairs(z);
-    for (ptrdiff_t j = 0; j < z->d; j++) z->H[j * z->wide + j] += 1.0;
-    memcpy(z->kept, z->cross, z->wide * sizeof(double));
-  }
-  memcpy(z->cross, z->kept, z->wide * sizeof(double));
-  for (ptrdiff_t j = 0; j < z->d; j++) z->G[j] += z->w[j];
-  if (!z->offset) z->g = 0;
-}
-
-/* The steps in beta, p and q for that in (w, b), and how far they may go. */
-static double interior_step(newton *z, interior *k, double mu, int corrected) {
-  const ptrdiff_t all = (z->n + PANEL - 1) / PANEL * PANEL;
-  double most = 1.0 / INSIDE;
-  solve_step(z, z->offset);
-  for (ptrdiff_t i = 0; i < z->n; i += PANEL) {
-    for (int t = 0; t < PANEL; t++) z->a[i + t] = z->dw_b;
-    add_scores(z, i, z->p, NULL, NULL, z->a + i, NULL, NULL);
-  }
-  for (int kink = 0; kink < k->kinks; kink++)
-    for (ptrdiff_t i = 0; i < z->n; i++) {
-      const ptrdiff_t f = kink * all + i;
-      const double below = k->beta[f] - k->low[f], above = k->high[f] - k->beta[f], p = k->p[f], q = k->q[f];
-      const double a = 1.0 / (p / below + q / above);
-      const double one = mu - (corrected ? k->move_p[f] * k->move[f] : 0.0);
-      const double two = mu + (corrected ? k->move_q[f] * k->move[f] : 0.0);
-      const double step = a * (k->target[f] - z->m[i] - two / above + one / below - z->a[i]);
-      const double step_p = (one - p * step) / below - p, step_q = (two + q * step) / above - q;
-      k->move[f] = step, k->move_p[f] = step_p, k->move_q[f] = step_q;
-      if (step < 0 && step * most < -below) most = -below / step;
-      if (step > 0 && above < step * most) most = above / step;
-      if (step_p < 0 && step_p * most < -p) most = -p / step_p;
-      if (step_q < 0 && step_q * most < -q) most = -q / step_q;
-    }
-  return most * INSIDE;
-}
-
-/* Sum p (beta - low) + q (high - beta) after a step of some length. */
-static double complementarity(const newton *z, const interior *k, double length) {
-  const ptrdiff_t all = (z->n + PANEL - 1) / PANEL * PANEL;
-  double sum = 0;
-  for (int kink = 0; kink < k->kinks; kink++)
-    for (ptrdiff_t i = 0; i < z->n; i++) {
-      const ptrdiff_t f = kink * all + i;
-      const double beta = k->beta[f] + length * k->move[f];
-      sum += (k->p[f] + length * k->move_p[f]) * (beta - k->low[f]) + (k->q[f] + length * k->move_q[f]) * (k->high[f] - beta);
-    }
-  return sum;
-}
-
-/* The dual's value for beta made to sum to zero, if there is an offset: one pass over X. */
-static double dual_value(newton *z, const interior *k) {
-  const ptrdiff_t all = (z->n + PANEL - 1) / PANEL * PANEL;
-  double up = 0, down = 0, linear = 0, parts[JET][PANEL], *jet[JET];
-  for (int t = 0; t < JET; t++) jet[t] = parts[t];
-  memset(parts, 0, sizeof(parts));
-  for (int kink = 0; kink < k->kinks; kink++)
-    for (ptrdiff_t i = 0; i < z->n; i++) {
-      const double beta = k->beta[kink * all + i];
-      if (beta > 0) up += beta;
-      else down -= beta;
-    }
-  const double least = up < down ? up : down;
-  const double rise = z->offset && up > 0 ? least / up : 1.0, fall = z->offset && down > 0 ? least / down : 1.0;
-  clear_sums(z, 0);
-  for (ptrdiff_t i = 0; i < z->n; i += PANEL) {
-    const ptrdiff_t some = z->n - i < PANEL ? z->n - i : PANEL;
-    for (int t = 0; t < PANEL; t++) parts[1][t] = 0;
-    for (int kink = 0; kink < k->kinks; kink++)
-      for (ptrdiff_t t = 0; t < some; t++) {
-        const ptrdiff_t f = kink * all + i + t;
-        const double beta = k->beta[f] * (k->beta[f] > 0 ? rise : fall);
-        parts[1][t] += beta, linear += k->target[f] * beta;
-      }
-    add_block_sums(z, i, 0, NULL, jet);
-  }
-  return linear - 0.5 * dot(z->G, z->G, z->d);
-}
-
-/* m at (w, b), and F: one pass over X. */
-static void interior_scores(newton *z, const interior *k) {
-  const ptrdiff_t all = (z->n + PANEL - 1) / PANEL * PANEL;
-  z->value = 0.5 * dot(z->w, z->w, z->d);
-  for (ptrdiff_t i = 0; i < z->n; i += PANEL) {
-    for (int t = 0; t < PANEL; t++) z->m[i + t] = z->b, z->v[i + t] = z->floor;
-    add_scores(z, i, z->w, NULL, NULL, z->m + i, NULL, NULL);
-  }
-  for (int kink = 0; kink < k->kinks; kink++)
-    for (ptrdiff_t i = 0; i < z->n; i++) {
-      const ptrdiff_t f = kink * all + i;
-      const double r = k->target[f] - z->m[i];
-      z->value += r > 0 ? k->high[f] * r : k->low[f] * r;
-    }
-}
-
-static newton_end interior_solve(
-    newton *z, interior *k, newton_rules rules, int max_iter, newton_watch watch, void *who) {
-  newton_end end = {0, 0, 0, 0, 1, 0, 0};
-  const ptrdiff_t all = (z->n + PANEL - 1) / PANEL * PANEL;
-  double best = INFINITY, size = 0, unseen = 0; /* what rounding hides of F */
-  round_off(z, z->least);
-  memset(z->w, 0, z->wide * sizeof(double));
-  z->b = 0;
-  interior_scores(z, k);
-  for (int kink = 0; kink < k->kinks; kink++)
-    for (ptrdiff_t i = 0; i < z->n; i++) {
-      const ptrdiff_t f = kink * all + i;
-      const double r = k->target[f];
-      k->beta[f] = 0.5 * (k->low[f] + k->high[f]);
-      k->p[f] = at_least(-r, 0.0) + z->unit, k->q[f] = at_least(r, 0.0) + z->unit;
-      k->move[f] = k->move_p[f] = k->move_q[f] = 0, size += 2;
-      unseen += DBL_EPSILON * z->unit * (k->high[f] - k->low[f]);
-    }
-  for (int iteration = 1; z->n && iteration <= max_iter && iteration <= STEPS; iteration++) {
-    const double gap = complementarity(z, k, 0.0);
-    interior_look(z, k, 0.0, 0, 1);
-    if (!sound(z)) {
-      end.broken = 1;
-      return end;
-    }
-    factor(z, z->offset);
-    double length = interior_step(z, k, 0.0, 0);
-    const double ratio = complementarity(z, k, length) / gap, mu = ratio * ratio * ratio * gap / size;
-    interior_look(z, k, mu, 1, 0);
-    length = interior_step(z, k, mu, 1);
-    for (ptrdiff_t j = 0; j < z->d; j++) z->w[j] += length * z->p[j];
-    z->b += length * z->dw_b;
-    for (ptrdiff_t f = 0; f < k->kinks * all; f++)
-      k->beta[f] += length * k->move[f], k->p[f] += length * k->move_p[f], k->q[f] += length * k->move_q[f];
-    interior_scores(z, k);
-    end.left = complementarity(z, k, 0.0);
-    end.iterations = iteration;
-    best = at_most(z->value, best);
-    z->history[iteration - 1] = best;
-    *z->told = z->b - (z->centre ? dot(z->centre, z->w, z->d) : 0.0);
-    end.stopped = watch(who, iteration, z->value, end.left);
-    end.value = z->value, end.gap = z->value;
-    if (end.stopped) break;
-    if (end.left > ENOUGH * rules.tol * z->value && end.left > unseen && iteration < max_iter) continue;
-    const double low = dual_value(z, k), b = z->b;
-    settle(z, z->far ? 0.0 : CERTIFIED);
-    end.value = z->value;
-    end.gap = at_most(at_least(z->value - low, 0.0) + ROUNDING * z->value, z->value);
-    end.converged = end.gap <= rules.tol * z->value || end.gap <= unseen;
-    if (end.converged) break;
-    if (iteration < max_iter && iteration < STEPS) z->b = b;
-  }
-  z->history[end.iterations - 1] = end.value;
+  if (!end.stopped) end.stopped = show(z, -end.iterations, end.left, watch, who);
   return end;
 }
 

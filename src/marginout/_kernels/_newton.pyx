@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: initializedcheck=False, freethreading_compatible=True
-"""Newton's method for few features, one problem after the other: see `_newton.h`."""
+"""Newton's method for few features, one problem after the other: see `_newton.h` and `_interior.h`."""
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
@@ -18,7 +18,7 @@ cdef extern from "_newton.h" nogil:
         Py_ssize_t outputs
     loss make_loss(double parameter, doubles mixture, int size)
     ctypedef struct newton_rules:
-        double tol, cold, warm, sharpen, safety, early, stage, little
+        double tol, cold, warm, sharpen, safety, early, stage, little, tight
         int polish
     ctypedef struct newton:
         Py_ssize_t n, d, wide
@@ -67,6 +67,9 @@ cdef extern from "_newton.h" nogil:
         int converged, iterations, stopped, broken
     ctypedef int (*newton_watch)(void* who, int iteration, double value, double left) noexcept nogil
     newton_end newton_solve(newton* z, newton_rules rules, int max_iter, newton_watch watch, void* who)
+    void pack(const newton* z, Py_ssize_t i, double* out)
+
+cdef extern from "_interior.h" nogil:
     ctypedef struct interior:
         int kinks
         double* target
@@ -81,7 +84,6 @@ cdef extern from "_newton.h" nogil:
     newton_end interior_solve(
         newton* z, interior* k, newton_rules rules, int max_iter, newton_watch watch, void* who,
     )
-    void pack(const newton* z, Py_ssize_t i, double* out)
 
 ctypedef fused value_t:
     float
@@ -121,7 +123,8 @@ def solve(
 
     x is dense, (n, d), or holds the entries of CSR, (nnz, 1). `moments` are scale, kappa, constant and the
     power; `traits` are kinked, offset, far, the loss's unit and the rounding in the end. watch(k, iteration,
-    value, left) is asked after every iteration of a problem whether to end, unless it is None.
+    value, left) is asked after every iteration of a problem whether to end, unless it is None. Of its last
+    iteration minus the number is given.
 
     `boxes` are the kinks of losses without noise, whose solutions start anew: target, (n, K), half of the
     distance between two of them, low and high, (n, K); else None.
@@ -195,7 +198,7 @@ def solve(
     z.mean, z.size, z.r, z.kept = &features[5, 0], &features[6, 0], &features[7, 0], &features[8, 0]
     z.shrink, z.history = &features[9, 0], &history[0]
     order.tol, order.cold, order.warm, order.sharpen, order.safety, order.early = rules[:6]
-    order.stage, order.little, order.polish = rules[6:]
+    order.stage, order.little, order.polish, order.tight = rules[6:]
     cdef list raised = []
     cdef tuple who = None
     for k in range(K):

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from marginout._core.interfaces import Array, Monitor, Objective, Point, Result
+from marginout._core.interfaces import Array, Columns, Monitor, Objective, Point, Result, Solution
 from marginout._core.objective import dots, settled
 from marginout._core.shard import ROUNDING as UNSMOOTHED
 from marginout._core.threads import one_blas_thread
@@ -91,6 +91,11 @@ DENSE = 0.3
 #: Nanoseconds that conjugate gradients take by entry of X, and in any case: 60 iterations of two passes.
 #: Ten are enough for well-conditioned data, but on w8a (49,749 × 300) they are 165.
 PASSES, LITTLE_WORK = 100.0, 3e6
+#: Kinked losses without noise are solved to this fraction of F where that is cheap: of an error ε in F, up
+#: to √ε is left in the weights.
+EXACT = 1e-12
+#: Largest and smallest sizes of features of compiled code, which has no care for overflow.
+LARGE, SMALL = 1e50, 1e-50
 #: Most iterations of the compiled kernel: a problem that takes more will not be solved.
 LIMIT = 1000
 
@@ -151,15 +156,43 @@ def solve(
     if compiled(objective):
         result = _solve_compiled(objective, W, b, tol, max_iter, monitor)
         late = np.flatnonzero(~result.converged)
-        if not (objective.traits.noiseless and late.size and result.n_iter < max_iter):
-            return result
-        # Features of very different size, and values at the edge of overflow.
-        few = objective.select(late)
-        end = _solve_here(few, np.ascontiguousarray(W[:, late]), b[late], tol, max_iter, monitor)
-        result.W[:, late], result.b[late], result.value[late] = end.W, end.b, end.value
-        result.gap[late], result.converged[late] = end.gap, end.converged
-        return replace(result, n_iter=max(result.n_iter, end.n_iter)) if late.size < objective.P else end
+        if objective.traits.noiseless and late.size and result.n_iter < max_iter:
+            # Features of very different size, and values at the edge of overflow.
+            return _go_on(objective, result, late, (W, b), tol, max_iter, monitor)
+        return result
     return _solve_here(objective, W, b, tol, max_iter, monitor)
+
+
+def _go_on(
+    objective: Objective,
+    result: Result,
+    late: Columns,
+    start: tuple[Array, Array],
+    tol: float,
+    max_iter: int,
+    monitor: Monitor | None,
+) -> Result:
+    """Solve without compiled code what it could not: the late problems, from the start."""
+    W, b, before = result.W, result.b, result.n_iter
+    others = np.setdiff1d(np.arange(objective.P), late)
+    value = float(result.value[others].sum())
+    left = float(np.broadcast_to(result.left, objective.P)[others].sum())
+
+    def onward(iteration: int, rest: float, distance: float, solution: Solution) -> bool:
+        def whole() -> tuple[Array, Array]:
+            now = W.copy(), b.copy()
+            now[0][:, late], now[1][late] = solution()
+            return now
+
+        assert monitor is not None
+        return bool(monitor(iteration and before + iteration, value + rest, left + distance, whole))
+
+    few, begin = objective.select(late), np.ascontiguousarray(start[0][:, late])
+    end = _solve_here(few, begin, start[1][late], tol, max_iter - before, None if monitor is None else onward)
+    W[:, late], b[late], result.value[late] = end.W, end.b, end.value
+    result.gap[late], result.converged[late] = end.gap, end.converged
+    history = [*result.history, *(value + rest for rest in end.history)]
+    return replace(result, n_iter=before + end.n_iter, history=history)
 
 
 def _solve_here(
@@ -189,7 +222,12 @@ def compiled(objective: Objective) -> bool:
     table = rows.design.table() if objective.penalty.self_conjugate else None
     if table is None or (objective.traits.far and sp.issparse(table[0])):
         return False
-    return objective.traits.noiseless or table[-2] != 0  # additive noise hides how far zero is
+    if not objective.traits.noiseless and table[-2] == 0:  # additive noise hides how far zero is
+        return False
+    entries = table[0].data if sp.issparse(table[0]) else table[0]
+    size = max(float(entries.max()), -float(entries.min())) if entries.size else 1.0
+    scale = np.abs(table[1])
+    return bool(size * float(scale.min()) > SMALL and size * float(scale.max()) < LARGE)
 
 
 def _solve_compiled(
@@ -209,23 +247,41 @@ def _solve_compiled(
     boxes = _boxes(rows) if loss.kinked and traits.noiseless and objective.rounding <= UNSMOOTHED else None
     histories: list[list[float]] = []
     known = np.zeros((2, K))
+    if monitor is not None and K > 1:
+        known[:] = objective.point(W, b).value  # F is at most so far above its minimum
+    shown = 0
+
+    def solution() -> tuple[Array, Array]:
+        return W.copy(), b.copy()
 
     def watch(k: int, iteration: int, value: float, left: float) -> bool:
+        """Every iteration is shown once, of the problem that takes it first; the last when all are solved."""
+        nonlocal shown
         known[:, k] = value, left
+        seen = K > 1 and (iteration < 0 or iteration <= shown)
+        if not seen:
+            shown = abs(iteration)
         assert monitor is not None
         total, distance = map(float, known.sum(axis=1))
-        return bool(monitor(iteration, total, distance, lambda: (W.copy(), b.copy())))
+        return bool(monitor(0 if seen else shown, total, distance, solution))
 
+    tight = min(tol, EXACT) if affordable(objective) else tol
     (value, gap, left, _), (converged, iterations, stopped) = _newton.solve(
         *parts, moments, loss.kernel, rows.Y, rows.weights,
         np.array(np.broadcast_to(factors, K), dtype=float), W, b, boxes,
         (loss.kinked, objective.fit_intercept, traits.far, loss.scale, objective.rounding),
-        (tol, COLD, WARM, SHARPEN, SAFETY, EARLY, STAGE, tol if traits.noiseless else LITTLE, POLISH),
+        (tol, COLD, WARM, SHARPEN, SAFETY, EARLY, STAGE, tol if traits.noiseless else LITTLE, POLISH, tight),
         min(max_iter, LIMIT), None if monitor is None else watch, histories,
     )  # fmt: skip
+    begun = len(histories)
+    if begun < K:  # stopped before: what has not begun stays where it was
+        value[begun:] = gap[begun:] = left[begun:] = known[0, begun:]
+        histories += [[end] for end in value[begun:].tolist()]
+    n_iter = int(max(1, iterations.max()))
+    if monitor is not None and K > 1 and not stopped.any():
+        stopped[-1] = monitor(n_iter, float(value.sum()), float(left.sum()), solution)
     done = converged.astype(bool) | stopped.any()
-    history = total_history(histories, value)
-    return Result(W, b, value, gap, done, int(max(1, iterations.max())), history, left)
+    return Result(W, b, value, gap, done, n_iter, total_history(histories, value), left)
 
 
 def _boxes(rows: Any) -> tuple[Array, float, Array, Array]:
