@@ -434,7 +434,8 @@ class Result:
 #: Gives the weights and offsets of all problems as they are now.
 Solution = Callable[[], tuple[Array, Array]]
 #: Called after every iteration with (iteration, F, estimated suboptimality, solution), the numbers summed
-#: over the problems; a true answer ends the fit. Iteration 0 has nothing new to show: it only asks for the answer.
+#: over the problems; a true answer ends the fit. Iteration 0 has nothing new to show, and asks for the
+#: answer alone.
 Monitor = Callable[[int, float, float, Solution], bool | None]
 
 
