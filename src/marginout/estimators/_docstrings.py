@@ -202,10 +202,6 @@ select : {"best", "one_se"}, default="best"
     smallest C.
 class_weight : dict, "balanced" or None, default=None
     As in :class:`DropoutSVC`. Each training set is balanced by itself.
-multi_class : str or list of str, default="ovr"
-    As in the model of one cell, or several values to choose from, such as ["ovr", "pairwise"]: each
-    is searched over the same grid and folds, and that of the best mean score is taken. On images
-    whose pixels are deleted "pairwise" does better, on text "ovr".
 tol : float, default=1e-3
     Tolerance of the refit, as in :class:`DropoutSVC`. The search of large data stops at
     twice that.

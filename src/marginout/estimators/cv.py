@@ -51,7 +51,10 @@ class DropoutSVCCV(Search, DropoutClassifier):
     {svm.expectation}
     {fit_intercept}
     {search.class_weight}
-    {search.multi_class}
+    multi_class : str or list of str, default="ovr"
+        As in :class:`DropoutSVC`, or several values to choose from, such as ["ovr", "pairwise"]: each
+        is searched over the same grid and folds, and that of the best mean score is taken. On images
+        whose pixels are deleted "pairwise" does better, on text "ovr".
     {linear.missing}
     {search.tol}
     {search.max_iter}
