@@ -252,3 +252,53 @@ def test_what_overflows_is_refused(make, rate):
     X = np.random.default_rng(0).normal(size=(50, 3)) * 1e152
     with pytest.raises(ValueError, match=r"no finite solution|overflow|too large|magnitude"):
         make(noise=rate, C=1e10).fit(X, X[:, 0] > 0)
+
+
+def test_a_class_that_is_given_up_ends_at_zero():
+    """A cone's tip, to which steps come ever closer: the weights are 0, not small; a warm start stays there."""
+    X, y = problem(DropoutSVC)
+    model = DropoutSVC(C=0.8, noise=0.3, warm_start=True).fit(X, y)
+    assert list(np.abs(model.coef_).max(axis=1) > 0) == [True, False, True]
+    assert_allclose(tight(DropoutSVC, 0.3, C=0.8, solver="ncg").fit(X, y).coef_[1], 0.0, atol=1e-6)
+    assert not model.fit(X, y).coef_[1].any()
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["compiled", "handed over"])
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+def test_a_monitor_hears_every_iteration_once_and_the_end_last(rate, late, monkeypatch):
+    """Of three problems, one after the other; one that is not solved goes to code without compiled loops."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(90, 4)), np.where(rng.normal(size=(90, 3)) > 0.2, 1.0, -1.0)
+    objective = make_objective(make_design(X, Dropout(rate)), Hinge(), Y, np.ones((90, 1)), True)
+    if late:
+        whole = newton._newton.solve
+
+        def solve(*given):
+            results, marks = whole(*given)
+            marks[0, 1] = 0
+            return results, marks
+
+        monkeypatch.setattr(newton._newton, "solve", solve)
+    heard = []
+
+    def monitor(iteration, value, left, solution):
+        heard.append((iteration, value, solution()))
+        return iteration == stop
+
+    stop = -1
+    start = np.zeros((4, 3)), np.zeros(3)
+    result = newton.solve(objective, *start, tol=1e-6, max_iter=500, monitor=monitor)
+    numbers = [iteration for iteration, *_ in heard if iteration]
+    assert numbers == sorted(set(numbers))
+    assert numbers[-1] == result.n_iter
+    if rate == 0 or not late:
+        assert_allclose(heard[-1][2][0], result.W, atol=1e-12)
+        assert_allclose(heard[-1][2][1], result.b, atol=1e-12)
+        assert_allclose(heard[-1][1], result.value.sum(), rtol=1e-9)
+    stop, heard = 2, []
+    result = newton.solve(objective, *start, tol=1e-6, max_iter=500, monitor=monitor)
+    assert result.n_iter == len(result.history) == 2
+    assert_allclose(result.W, heard[-1][2][0], atol=0)
+    assert_allclose(result.b, heard[-1][2][1], atol=1e-15)
+    assert_allclose(objective.point(result.W, result.b).value, result.value, rtol=1e-12)
+    assert np.all(result.gap <= result.value)
