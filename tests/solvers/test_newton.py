@@ -255,7 +255,7 @@ def test_what_overflows_is_refused(make, rate):
 
 
 def test_a_class_that_is_given_up_ends_at_zero():
-    """A cone's tip, to which steps come ever closer: the weights are 0, not small; a warm start stays there."""
+    """A cone's tip, which steps come ever closer to: the weights are 0; a warm start stays there."""
     X, y = problem(DropoutSVC)
     model = DropoutSVC(C=0.8, noise=0.3, warm_start=True).fit(X, y)
     assert list(np.abs(model.coef_).max(axis=1) > 0) == [True, False, True]
