@@ -386,3 +386,27 @@ def test_classes_that_are_given_up_are_certified():
     assert_allclose(model.coef_[0], model.coef_[1], atol=1e-4)
     assert model.optimality_gap_ <= 1e-3 * model.objective_
     assert np.all(np.diff(model.objective_history_) <= 1e-14 * model.objective_)
+
+
+@pytest.mark.parametrize("solver", ["auto", "ncg", "lbfgs"])
+@pytest.mark.parametrize("joint", ["multinomial", "pairwise"])
+def test_a_matrix_without_any_entry(joint, solver):
+    """No part of the sums divides by the number of its features; every class has the same score."""
+    y = np.repeat([0, 1, 2], 4)
+    model = DropoutLogisticRegression(multi_class=joint, solver=solver, noise=0.5)
+    for X in (sp.csr_array((12, 1)), sp.csr_array((12, 3), dtype=np.float32)):
+        model.fit(X, y)
+        assert not model.coef_.any()
+        np.testing.assert_allclose(model.predict_proba(X), 1 / 3, atol=1e-6)
+
+
+@pytest.mark.parametrize("joint", ["multinomial", "pairwise"])
+def test_a_class_without_any_entry(joint):
+    rng = np.random.default_rng(0)
+    X, y = rng.poisson(0.5, size=(60, 6)).astype(float), np.arange(60) % 3
+    X[y == 1] = 0
+    sparse, dense = (
+        DropoutLogisticRegression(multi_class=joint, noise=0.5, tol=1e-8).fit(each, y)
+        for each in (sp.csr_array(X), X)
+    )
+    assert_allclose(sparse.coef_, dense.coef_, atol=1e-4)

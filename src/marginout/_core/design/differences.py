@@ -80,7 +80,7 @@ class Differences(interfaces.Design):
         G = np.zeros((self.d, W.shape[1]))
         for part in self._parts:
             own = part.design.pullback(part.differences(W, self._R), dm[part.rows], dv[part.rows])
-            each = own.reshape(len(own), -1, self._R)
+            each = own.reshape(len(own), W.shape[1] // self._R, self._R)
             each[:, :, part.label] = 0.0
             each[:, :, part.label] = -each.sum(axis=2)
             G[part.features] += own

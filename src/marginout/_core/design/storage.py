@@ -317,7 +317,7 @@ class CsrDesign(Design):
 
     def _parts(self, K: int) -> Array:
         # One (d, K) sum per thread; no more of them than rows of X fill, or adding them up is the work.
-        threads = min(self.threads(self.nnz * K), max(1, self.nnz // (2 * self.d)))
+        threads = min(self.threads(self.nnz * K), max(1, self.nnz // max(1, 2 * self.d)))
         return np.zeros((threads, self.d, K))
 
     @staticmethod
