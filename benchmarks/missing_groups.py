@@ -140,7 +140,7 @@ class Reduced(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         patterns, rows = np.unique(np.isnan(X), axis=0, return_inverse=True)
         said = np.empty(len(X), dtype=self.classes_.dtype)
         for number, lost in enumerate(patterns):
-            key, at = lost.tobytes(), rows == number
+            key, at = lost.tobytes(), rows.ravel() == number  # NumPy 2.0 gives a column
             if key not in self.models_:
                 self.models_[key] = clone(self.model).fit(self.X_[:, ~lost], self.y_)
             said[at] = self.models_[key].predict(X[at][:, ~lost])
