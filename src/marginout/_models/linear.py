@@ -36,6 +36,7 @@ from marginout._core.penalties import ElasticNet, Ridge
 from marginout._core.shard import Shard
 from marginout._core.targets import (
     Centred,
+    Indicators,
     Labels,
     Numbers,
     OneVsRest,
@@ -46,6 +47,7 @@ from marginout._core.targets import (
     class_table,
 )
 from marginout._core.validation import check_features, check_option, check_real, check_shift, tidy, warn_user
+from marginout._models import several
 from marginout.losses import Loss
 from marginout.noise import Noise, resolve
 from marginout.noise._auto import Extent
@@ -330,6 +332,12 @@ def _width(Y: Array) -> float:
     return float(high - low or np.ptp(Y))
 
 
+def _columns(y: Any) -> int:
+    """How many columns y has; 0 if it is no matrix."""
+    shape = tuple(y.shape if hasattr(y, "shape") else np.asarray(y).shape)
+    return shape[1] if len(shape) == 2 else 0
+
+
 def _varies(X: Any) -> bool:
     """Whether the rows of X differ."""
     least, most = X.min(axis=0), X.max(axis=0)
@@ -337,14 +345,16 @@ def _varies(X: Any) -> bool:
 
 
 class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[misc]
-    """Classification, one-vs-rest in one batch."""
+    """Classification."""
 
     classes_: NDArray[Any]
     #: For models that have no such parameter.
     multi_class = "ovr"
     #: How the fit took several classes; of models that have no such parameter, and before a fit.
     multi_class_: str = "ovr"
-    #: Whether the last fit was to an indicator matrix: classes_ are then the numbers of its columns.
+    #: Whether y may be an indicator matrix: whether an example has each of several labels.
+    _takes_several = False
+    #: Whether the last fit was to one: classes_ are then the numbers of its columns.
     _indicator = False
     #: What it may be. Nothing: the model itself says what its classes share.
     _multi_classes: tuple[str, ...] = ()
@@ -353,17 +363,23 @@ class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[mi
         tags = super().__sklearn_tags__()
         # Counting noise drowns features of unit size: no promise about clean accuracy then.
         tags.classifier_tags.poor_score = tags.input_tags.positive_only
+        tags.classifier_tags.multi_label = self._takes_several and self.multi_class in ("ovr", "auto")
         return tags
 
     def _validated_for_fit(self, X: Any, y: Any) -> tuple[Any, Any]:
+        if self._takes_several and _columns(y) > 1:
+            X, y = self._validated(X, y, multi_output=True)
+            return X, several.checked_labels(y)
         X, y = self._validated(X, y)
         check_classification_targets(y)
         return X, y
 
     def _look(self, y: Any, weights: Array) -> tuple[NDArray[Any], Seen]:
-        return y, Labels.of(y, weights)
+        return y, (Indicators if y.ndim == 2 else Labels).of(y, weights)
 
     def _targets(self, seen: Any, fit_intercept: bool, d: int) -> Targets:
+        if seen.several:
+            return several.labels_apart(seen, self.class_weight, self.multi_class, self._kind_for(0.0, d))
         classes, counts = seen.classes()
         kind = self._kind_for(float(counts.sum()), d)
         kind = kind if len(classes) > 2 else "ovr"  # two classes are one problem in any case
@@ -401,7 +417,7 @@ class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[mi
         return self._scores(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class of the highest score.
+        """The class of the highest score, or 1 for every label of positive score, else 0.
 
         Parameters
         ----------
@@ -410,29 +426,37 @@ class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[mi
 
         Returns
         -------
-        y : array of shape (n_samples,)
-            Predicted classes.
+        y : array of shape (n_samples,) or (n_samples, n_labels)
+            Predicted classes, or an indicator matrix after a fit to one.
         """
         scores = self._scores(X)
+        if self._indicator:
+            return (scores > 0).astype(np.int64)
         best = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[best])
 
     def _several(self, scores: Array) -> bool:
-        best = scores[:, 0] > 0 if scores.shape[1] == 1 else scores.argmax(axis=1)
+        apart = self._indicator or scores.shape[1] == 1
+        best = scores > 0 if apart else scores.argmax(axis=1)
         return bool(np.any(best != best[0]))
 
 
 class DropoutRegressor(RegressorMixin, DropoutLinearModel):  # type: ignore[misc]
-    """Regression on one target."""
+    """Regression on one target, or on several."""
+
+    #: Whether y may have a column for each of several targets.
+    _takes_several = False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         # Noise trades the score on clean data for that on corrupted data: no promise about the first.
         tags.regressor_tags.poor_score = True
+        tags.target_tags.multi_output = self._takes_several
         return tags
 
     def _validated_for_fit(self, X: Any, y: Any) -> tuple[Any, Any]:
-        X, y = self._validated(X, y, y_numeric=True)
+        wide = self._takes_several and _columns(y) > 0 and not sp.issparse(y)
+        X, y = self._validated(X, y, y_numeric=True, multi_output=wide)
         return X, check_targets(y)
 
     def _look(self, y: Any, weights: Array) -> tuple[NDArray[Any], Seen]:

@@ -16,7 +16,6 @@ from marginout._core.interfaces import Array
 from marginout._core.validation import check_option, set_parameters
 from marginout._models.linear import DropoutLinearModel
 from marginout._models.online.partial_fit import OnlineClassifier
-from marginout._models.several import SeveralLabels
 from marginout.estimators._docstrings import documented
 from marginout.estimators._export import export, one_vs_rest
 from marginout.losses import Loss, logistic
@@ -100,7 +99,7 @@ class LogisticProbabilities(DropoutLinearModel):
 
 
 @documented
-class DropoutLogisticRegression(LogisticProbabilities, SeveralLabels, OnlineClassifier):
+class DropoutLogisticRegression(LogisticProbabilities, OnlineClassifier):
     r"""Logistic regression trained under infinitely many corruptions of the data.
 
     It minimises
@@ -167,6 +166,7 @@ class DropoutLogisticRegression(LogisticProbabilities, SeveralLabels, OnlineClas
     """
 
     _multi_classes = ("auto", "ovr", "pairwise", "multinomial")
+    _takes_several = True
 
     def __init__(
         self,

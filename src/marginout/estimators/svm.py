@@ -11,7 +11,6 @@ from sklearn.svm import LinearSVC, LinearSVR
 from marginout._core.interfaces import Array
 from marginout._core.validation import check_option, check_real, set_parameters
 from marginout._models.online.partial_fit import OnlineClassifier, OnlineRegressor
-from marginout._models.several import SeveralLabels, SeveralTargets
 from marginout.estimators._docstrings import documented
 from marginout.estimators._export import export, one_vs_rest
 from marginout.losses import HINGES, EpsilonInsensitive, Loss
@@ -32,7 +31,7 @@ def tube_loss(model: Any, Y: Array) -> Loss:
 
 
 @documented
-class DropoutSVC(SeveralLabels, OnlineClassifier):
+class DropoutSVC(OnlineClassifier):
     r"""Linear support vector classifier trained under infinitely many corruptions of the data.
 
     It minimises
@@ -98,6 +97,7 @@ class DropoutSVC(SeveralLabels, OnlineClassifier):
     #: Of models that were stored before there was a choice.
     loss = "hinge"
     _multi_classes = ("ovr", "pairwise")
+    _takes_several = True
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class DropoutSVC(SeveralLabels, OnlineClassifier):
 
 
 @documented
-class DropoutSVR(SeveralTargets, OnlineRegressor):
+class DropoutSVR(OnlineRegressor):
     r"""Linear support vector regression trained under infinitely many corruptions of the data.
 
     It minimises
@@ -183,6 +183,8 @@ class DropoutSVR(SeveralTargets, OnlineRegressor):
     >>> DropoutSVR(C=100.0, noise=0.1, epsilon=5.0).fit(X, y).coef_.shape
     (10,)
     """
+
+    _takes_several = True
 
     def __init__(
         self,
