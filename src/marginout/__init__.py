@@ -8,7 +8,7 @@ if TYPE_CHECKING:  # what the names stand for, for type checkers
     from marginout import losses as losses
     from marginout import noise as noise
     from marginout import robustness as robustness
-    from marginout._models.linear import CollapsedModelWarning as CollapsedModelWarning
+    from marginout._models.collapse import CollapsedModelWarning as CollapsedModelWarning
     from marginout._search.path import Path as Path
     from marginout._search.path import path as path
     from marginout.cli import load as load
@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # what the names stand for, for type checkers
 #: Where the public names live. They are imported when first asked for: scikit-learn takes a second to
 #: import, and the command must answer `--help` at once.
 _HOMES = {
-    "_models.linear": ["CollapsedModelWarning"],
+    "_models.collapse": ["CollapsedModelWarning"],
     "_search.path": ["Path", "path"],
     "cli": ["load"],
     "cli.convert": ["MissingColumnsWarning"],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import partial
-from textwrap import shorten
 from typing import Any, Self
 
 import numpy as np
@@ -46,29 +45,13 @@ from marginout._core.targets import (
     check_targets,
     class_table,
 )
-from marginout._core.validation import check_features, check_option, check_real, check_shift, tidy, warn_user
+from marginout._core.validation import check_features, check_option, check_real, check_shift, tidy
 from marginout._models import several
+from marginout._models.collapse import warn_if_collapsed
 from marginout.losses import Loss
 from marginout.noise import Noise, resolve
 from marginout.noise._auto import Extent
 from marginout.solvers import choose, named
-
-#: Scores are the same if they differ by less than this share of the margin, or of y's interquartile range.
-NEGLIGIBLE = 0.01
-#: By less than this they differ by rounding errors only, whatever classes they stand for.
-ROUNDING = 1e-12
-#: Rows whose scores are looked at before those of all.
-GLANCE = 100
-
-
-class CollapsedModelWarning(UserWarning):
-    """A fitted model predicts the same for all training data, whatever their features.
-
-    Its scores differ by less than 1 % of the margin, or, of a regression, of y's interquartile range. That is
-    the optimum of too much noise, too small a C, classes of very unequal size, or features that say nothing
-    about y; it comes without noise, too. Not meant are X or y that do not vary: nothing can be learnt from
-    them. Fits on blocks and on Dask do not ask.
-    """
 
 
 class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
@@ -154,7 +137,7 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         Y, weights = plan.encode(block.y, block.weights)
         solve = self._problem(block.design, plan, Y, weights)
         minimize(self, solve, plan, block.design.d, {"X": block.design.X, "y": block.y})
-        self._warn_if_collapsed(block.design.X, Y, weights, plan)
+        warn_if_collapsed(self, block.design.X, Y, weights, plan)
 
     def _problem(self, design: Design, plan: Plan, Y: Array, weights: Array) -> Minimizer:
         """What minimises the objective for targets, and for weights that C is part of."""
@@ -171,40 +154,7 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         named(self.solver, in_one_place)  # for its check
         return str(self.solver)
 
-    def _warn_if_collapsed(self, X: Any, Y: Array, weights: Array, plan: Plan) -> None:
-        """Say that the features do not matter to a fitted model, though X and Y vary, and what helps.
-
-        Where classes are of unequal size, or noise is heavy, w = 0 can be the optimum of a loss with a kink.
-        """
-        used = np.asarray(weights.any(axis=1))
-        scale = _width(Y[used]) if plan.targets.classes is None else plan.loss.scale if plan.loss else 1.0
-        some = slice(None, None, 1 + X.shape[0] // GLANCE)
-        for part, rows in ((X[some], some), (X, slice(None))):
-            scores = self._raw_scores(part)[used[rows]]
-            spread = float(np.ptp(scores, axis=0).max()) if len(scores) else 0.0
-            if spread >= NEGLIGIBLE * scale or (spread >= ROUNDING * scale and self._several(scores)):
-                return
-        if not (_varies(X if used.all() else X[used]) and _varies(Y[used])):
-            return
-        what = f"scores of the training data differ by {spread:.1e} only"
-        if hasattr(self, "classes_"):
-            what += ", by rounding errors" if self._several(scores) else ", and all are taken for one class"
-        cures = [f"lower n_deletions={self.n_deletions}"] if hasattr(self, "n_deletions") else []
-        if plan.noise.moments(X.shape[1]).coefficient.any():
-            cures.append(f"lower noise={shorten(repr(self.noise), 60, placeholder=' …')}")
-        if getattr(self, "class_weight", self) is None:
-            cures.append("set class_weight='balanced'")
-        if hasattr(self, "epsilon"):
-            cures.append(f"lower epsilon={self.epsilon!r}")
-        if self.l1_ratio:
-            cures.append(f"lower l1_ratio={self.l1_ratio!r}")
-        cures += ["scale the features", f"or raise C={self.C!r} if it is small"]
-        warn_user(
-            f"The model has collapsed: its {what}. To make the features count, {', '.join(cures)}.",
-            CollapsedModelWarning,
-        )
-
-    def _several(self, scores: Array) -> bool:
+    def _tells_apart(self, scores: Array) -> bool:
         """Whether scores, (n, K), stand for several classes."""
         return False
 
@@ -324,24 +274,10 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
         return tags
 
 
-def _width(Y: Array) -> float:
-    """The interquartile range of targets, which a few outliers do not change; where it is 0, the range."""
-    if not Y.size:
-        return 0.0
-    low, high = np.quantile(Y, [0.25, 0.75])
-    return float(high - low or np.ptp(Y))
-
-
 def _columns(y: Any) -> int:
     """How many columns y has; 0 if it is no matrix."""
     shape = tuple(y.shape if hasattr(y, "shape") else np.asarray(y).shape)
     return shape[1] if len(shape) == 2 else 0
-
-
-def _varies(X: Any) -> bool:
-    """Whether the rows of X differ."""
-    least, most = X.min(axis=0), X.max(axis=0)
-    return bool((least != most).nnz) if sp.issparse(X) else bool(np.any(least != most))
 
 
 class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[misc]
@@ -435,7 +371,7 @@ class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[mi
         best = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[best])
 
-    def _several(self, scores: Array) -> bool:
+    def _tells_apart(self, scores: Array) -> bool:
         apart = self._indicator or scores.shape[1] == 1
         best = scores > 0 if apart else scores.argmax(axis=1)
         return bool(np.any(best != best[0]))

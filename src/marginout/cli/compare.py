@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 from sklearn.svm import LinearSVC, LinearSVR
 
-from marginout._models.linear import CollapsedModelWarning
+from marginout._models.collapse import CollapsedModelWarning
 from marginout.cli.columns import largest_share
 from marginout.cli.convert import category_groups
 from marginout.cli.errors import DataError

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from marginout._models.linear import CollapsedModelWarning
+from marginout._models.collapse import CollapsedModelWarning
 from marginout.cli import modelfile
 from marginout.cli.convert import category_groups
 from marginout.cli.errors import DataError, ScoreError, UsageError

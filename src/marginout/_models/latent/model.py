@@ -25,6 +25,7 @@ from marginout._core.validation import (
     check_solution,
     warn_user,
 )
+from marginout._models.collapse import warn_if_collapsed
 from marginout._models.latent.activations import ACTIVATIONS
 from marginout._models.latent.objective import PROPAGATIONS, LatentObjective, Net
 from marginout._models.latent.solvers import SOLVERS, LatentResult, Solver
@@ -168,7 +169,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
         self.__dict__.update(found, _fitted_noise=noise, **self._taken(noise), n_iter_=n_iter)
         task.end(layers)
         _warn(results, max_iter)
-        self._warn_if_collapsed(X, Y, weights, plan)
+        warn_if_collapsed(self, X, Y, weights, plan)
 
     def _solver(self, design: Design, noise: Noise, P: int) -> str:
         """The solver that `solver` stands for."""
