@@ -22,6 +22,7 @@ TABLES: dict[str, Callable[[], str]] = {
         times.drawn,
         times.blocks,
         panel.panel,
+        panel.panel_halves,
         choice.choice,
         choice.choice_sets,
         choice.choice_pairs,

@@ -67,7 +67,7 @@ def section(results: Results) -> Section:
         "sets are not published), 2,000 reviews to train on, 3,586 to 5,945 to test on. At every rate C of "
         f"{len(COUNT_CS)} values from {COUNT_CS[0]:g} to {COUNT_CS[-1]:g} by five folds. Some test "
         "reviews are in the training data too, and on words weighted by tf-idf little of the gain is left: "
-        "both are in the project's README.",
+        "both are in docs/benchmarks.md.",
         checks=judge(results),
         tables=[
             gain_table(results, MODELS, "domain", data.DOMAINS, GAINS),

@@ -290,10 +290,10 @@ def test_the_memory_of_the_command_is_measured(tmp_path):
     assert all(0.05 < found[name] < 0.6 for name in ("fit", "score", "predict"))
 
 
-def test_the_readme_states_the_memory_of_the_command():
+def test_the_page_states_the_memory_of_the_command():
     with (RESULTS / "command_memory.csv").open(newline="", encoding="utf-8") as file:
         found = {row["what"]: float(row["GB"]) for row in csv.DictReader(file)}
-    text = " ".join(readme.README.read_text(encoding="utf-8").split())
+    text = " ".join((ROOT / "docs" / "command.md").read_text(encoding="utf-8").split())
     assert max(found["score"], found["predict"]) < 0.4
     assert "predicting or scoring 1 GB takes less than 0.4 GB of memory" in text
     size, data = found["fit"], found["the data in memory (CSR, float64)"]
