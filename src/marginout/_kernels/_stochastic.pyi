@@ -25,6 +25,7 @@ def dense_batch(
     factor: Floats,
     seed: int,
     out: Floats,
+    threads: int,
 ) -> None: ...
 def transpose(
     values: Floats, columns: Ints, starts: Ints, turned: Floats, rows: Ints, ends: Ints

@@ -3,13 +3,15 @@
 """The input layer on a batch of corrupted examples, in single precision.
 
 A batch is drawn from rows of X: entry j of a row is deleted with probability threshold_j/2**16, or
-multiplied by factor_j. What is left is a small CSR matrix: values, columns, starts. Its transpose serves
-the gradient: each row of G is then a sum of rows of dA, written once. Loops over units are the inner ones;
-threads share rows, features or weights, so that the result does not depend on their number.
+multiplied by factor_j. Its random bits are a function of the seed and of the entry's number in the batch.
+What is left is a small CSR matrix: values, columns, starts. Its transpose serves the gradient: each row of G
+is then a sum of rows of dA, written once. Loops over units are the inner ones; threads share rows, features
+or weights, so that the result does not depend on their number.
 """
 from cython.parallel cimport prange
 from libc.math cimport sqrtf
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint16_t, uint64_t
+from libc.string cimport memcpy
 
 cdef extern from "_simd.h":
     ctypedef void cloned_void
@@ -18,16 +20,45 @@ include "_csr.pxi"
 
 #: Units: a panel of alpha, for a thousand features, stays in the second-level cache.
 cdef enum: UNITS = 256
+#: Words of 64 random bits, those of four entries each, that are drawn at a time.
+cdef enum: WORDS = 256
 
 
-cdef inline uint64_t mixed(uint64_t* state) noexcept nogil:
-    """splitmix64: the next 64 random bits."""
+cdef cloned_void draw(uint64_t seed, uint64_t first, Py_ssize_t count, uint64_t* words) noexcept nogil:
+    """splitmix64: words first … first + count − 1 of the sequence, 64 random bits each."""
+    cdef Py_ssize_t i
     cdef uint64_t z
-    state[0] += <uint64_t> 0x9E3779B97F4A7C15
-    z = state[0]
-    z = (z ^ (z >> 30)) * <uint64_t> 0xBF58476D1CE4E5B9
-    z = (z ^ (z >> 27)) * <uint64_t> 0x94D049BB133111EB
-    return z ^ (z >> 31)
+    for i in range(count):
+        z = seed + (first + <uint64_t> i + 1) * <uint64_t> 0x9E3779B97F4A7C15
+        z = (z ^ (z >> 30)) * <uint64_t> 0xBF58476D1CE4E5B9
+        z = (z ^ (z >> 27)) * <uint64_t> 0x94D049BB133111EB
+        words[i] = z ^ (z >> 31)
+
+
+cdef inline const uint16_t* drawn(
+    uint64_t seed, uint64_t at, Py_ssize_t count, uint16_t* bits
+) noexcept nogil:
+    """16 random bits for each of entries at … at + count − 1 of a batch, count <= 4·WORDS."""
+    cdef uint64_t words[WORDS + 2]
+    cdef Py_ssize_t some = (count + 6) >> 2
+    draw(seed, at >> 2, some, words)
+    memcpy(bits, words, some * sizeof(uint64_t))
+    return bits + (at & 3)
+
+
+cdef cloned_void keep(
+    Py_ssize_t count, const uint16_t* bits, const int32_t* threshold, const float* factor, bint each, float* x
+) noexcept nogil:
+    """Multiply the survivors of x by their factor, the others by zero."""
+    cdef Py_ssize_t j
+    cdef int32_t bar = threshold[0]
+    cdef float more = factor[0]
+    if each:
+        for j in range(count):
+            x[j] *= factor[j] if <int32_t> bits[j] >= threshold[j] else 0
+    else:
+        for j in range(count):
+            x[j] *= more if <int32_t> bits[j] >= bar else 0
 
 
 def csr_batch(
@@ -36,50 +67,57 @@ def csr_batch(
     float[::1] values, int32_t[::1] columns, int32_t[::1] starts,
 ):
     """Draw the rows of a batch from CSR X."""
-    cdef Py_ssize_t i, e, count = 0
+    cdef Py_ssize_t i, e, first, last, end, count = 0
     cdef int32_t j
-    cdef uint64_t state = seed, bits = 0
-    cdef int left = 0
+    cdef uint64_t at = 0
+    cdef uint16_t room[4 * WORDS + 8]
+    cdef const uint16_t* bits
     cdef bint each = threshold.shape[0] > 1
     with nogil:
         starts[0] = 0
         for i in range(rows.shape[0]):
-            for e in range(indptr[rows[i]], indptr[rows[i] + 1]):
-                if left == 0:
-                    bits = mixed(&state)
-                    left = 4
-                j = <int32_t> indices[e]
-                # Written in any case, and counted if it survives: no branch to predict.
-                values[count] = <float> data[e] * factor[j if each else 0]
-                columns[count] = j
-                count += <int32_t> (bits & 0xFFFF) >= threshold[j if each else 0]
-                bits >>= 16
-                left -= 1
+            last, end = indptr[rows[i]], indptr[rows[i] + 1]
+            while last < end:
+                first, last = last, min(end, last + 4 * WORDS)
+                bits = drawn(seed, at, last - first, room)
+                at += <uint64_t> (last - first)
+                for e in range(first, last):
+                    j = <int32_t> indices[e]
+                    # Written in any case, and counted if it survives: no branch to predict.
+                    values[count] = <float> data[e] * factor[j if each else 0]
+                    columns[count] = j
+                    count += <int32_t> bits[e - first] >= threshold[j if each else 0]
             starts[i + 1] = <int32_t> count
+
+
+cdef void dense_row(
+    const value_t[:, :] X, int64_t row, Py_ssize_t i, const int32_t[::1] threshold, const float[::1] factor,
+    uint64_t seed, float* out,
+) noexcept nogil:
+    """Row i of a batch."""
+    cdef Py_ssize_t j, first, last = 0, d = X.shape[1]
+    cdef uint16_t room[4 * WORDS + 8]
+    cdef bint each = threshold.shape[0] > 1
+    for j in range(d):
+        out[j] = <float> X[row, j]
+    while last < d:
+        first, last = last, min(d, last + 4 * WORDS)
+        keep(
+            last - first, drawn(seed, <uint64_t> (i * d + first), last - first, room),
+            &threshold[first if each else 0], &factor[first if each else 0], each, out + first,
+        )
 
 
 def dense_batch(
     const value_t[:, :] X, const int64_t[::1] rows, const int32_t[::1] threshold, const float[::1] factor,
-    uint64_t seed, float[:, ::1] out,
+    uint64_t seed, float[:, ::1] out, int threads,
 ):
-    """Draw the rows of a batch from dense X."""
-    cdef Py_ssize_t i, j, r
-    cdef uint64_t state = seed, bits = 0
-    cdef int left = 0
-    cdef bint each = threshold.shape[0] > 1
-    with nogil:
-        for i in range(rows.shape[0]):
-            r = rows[i]
-            for j in range(X.shape[1]):
-                if left == 0:
-                    bits = mixed(&state)
-                    left = 4
-                out[i, j] = <float> X[r, j] * (
-                    factor[j if each else 0]
-                    if <int32_t> (bits & 0xFFFF) >= threshold[j if each else 0] else 0
-                )
-                bits >>= 16
-                left -= 1
+    """Draw the rows of a batch from dense X, which may be `out` if these are all its rows, in order."""
+    cdef Py_ssize_t i
+    if X.shape[1] == 0:
+        return
+    for i in prange(rows.shape[0], nogil=True, num_threads=threads, schedule="static"):
+        dense_row(X, rows[i], i, threshold, factor, seed, &out[i, 0])
 
 
 def transpose(

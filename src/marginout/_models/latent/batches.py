@@ -81,7 +81,9 @@ class DenseBatches(Batches):
     def load(self, rows: Rows, seed: int) -> None:
         self._batch = self._buffer[: len(rows)]
         if self.noise.deletes:
-            _stochastic.dense_batch(self.X, rows, self.threshold, self.factor, seed, self._batch)
+            _stochastic.dense_batch(
+                self.X, rows, self.threshold, self.factor, seed, self._batch, self.threads
+            )
         else:
             part = self.X[rows]
             part = part.toarray() if sp.issparse(part) else part

@@ -106,19 +106,18 @@ class Single(NamedTuple):
 
 
 class Space(NamedTuple):
-    """Buffers of a batch: pre-activations, activations, what is left of them, slopes, masks, scores."""
+    """Buffers of a batch: pre-activations, activations, what is left of them, slopes, scores, and a spare."""
 
     A: Floats
     G: Floats
     left: Floats
     slopes: Floats
-    mask: Floats
-    ones: Floats
     M: Floats
+    spare: Floats
 
     @classmethod
     def of(cls, size: int, K: int, P: int) -> Space:
-        return cls(*(np.ones((size, width), np.float32) for width in (K, K, K, K, K, K, P)))
+        return cls(*(np.empty((size, width), np.float32) for width in (K, K, K, K, P, K)))
 
     def rows(self, size: int) -> Space:
         return Space(*(part[:size] for part in self))
@@ -160,9 +159,8 @@ class SampledLoss:
         np.multiply(slope, weights / len(rows), out=s.M, casting="same_kind")
         np.matmul(s.left.T, s.M, out=out.W)
         np.matmul(s.M, net.W.T, out=s.slopes)
-        if self._deletion is not None:
-            np.multiply(s.slopes, s.mask, out=s.slopes)
-        self.activation.pull(s.A, s.G, s.slopes, s.mask)
+        self._delete(s.slopes, seed, s.slopes)
+        self.activation.pull(s.A, s.G, s.slopes, s.spare)
         if self.fit_intercept:
             s.M.sum(axis=0, out=out.b)
             s.slopes.sum(axis=0, out=out.a)
@@ -178,13 +176,16 @@ class SampledLoss:
         self.activation.fill(s.A, s.G)
         if self._deletion is None:
             s = s._replace(left=s.G)
-        else:
-            every = self._every[: len(rows)]
-            _stochastic.dense_batch(s.ones, every, *self._deletion, SEEDS + seed, s.mask)
-            np.multiply(s.G, s.mask, out=s.left)
+        self._delete(s.G, seed, s.left)
         np.matmul(s.left, net.W, out=s.M)
         np.add(s.M, net.b, out=s.M)
         return s
+
+    def _delete(self, units: Floats, seed: int, out: Floats) -> None:
+        """Delete hidden units of every example, and multiply the others; the same ones for the same seed."""
+        if self._deletion is not None:
+            every = self._every[: len(units)]
+            _stochastic.dense_batch(units, every, *self._deletion, SEEDS + seed, out, self.threads)
 
     def _jet(self, s: Space, rows: Rows) -> tuple[Array, Array]:
         m = s.M.astype(np.float64)
@@ -222,10 +223,14 @@ def batch_size(n: int) -> int:
     return min(n, max(LEAST_BATCH, min(BATCH, n // BATCHES)))
 
 
+def batch_count(n: int) -> int:
+    """Batches of an epoch."""
+    return -(-n // batch_size(n))
+
+
 def epochs(n: int, tol: float) -> int:
     """Epochs of a fit: EPOCHS or STEPS, whichever is more, in inverse proportion to √tol."""
-    steps = -(-n // batch_size(n))
-    return max(1, int(min(np.ceil(max(EPOCHS, STEPS / steps) * np.sqrt(TOL / tol)), 2**62)))
+    return max(1, int(min(np.ceil(max(EPOCHS, STEPS / batch_count(n)) * np.sqrt(TOL / tol)), 2**62)))
 
 
 def rate(step: int, steps: int) -> float:
