@@ -30,7 +30,8 @@ SAYS_RIDGE = {
     # Streams: C's part of their recursion, and additive noise, which acts as a ridge.
     "_models/online/stream.py",
     "_kernels/_online.pyx",
-    # The docstring of `partial_fit`, for users.
+    # The docstring of `partial_fit`, for users, and a message.
+    "_models/partial.py",
     "_models/online/partial_fit.py",
     # What a sum leaves out.
     "_kernels/_single_precision.h",

@@ -16,6 +16,7 @@ from sklearn.datasets import load_digits
 from sklearn.utils.estimator_checks import check_estimator
 
 from marginout import LatentDropoutLogisticRegression, LatentDropoutSVC, LatentDropoutSVR
+from marginout._core.fit import heard
 from marginout._models.latent import stream
 from marginout.noise import Gaussian, GroupDropout
 
@@ -176,6 +177,111 @@ def test_a_call_that_is_interrupted_leaves_the_last_one(estimator, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             model.partial_fit(X[100:], y[100:])
     assert_array_equal(model.partial_fit(X[100:], y[100:]).hidden_coef_, alone.hidden_coef_)
+
+
+class Caller:
+    """A scikit-learn callback that counts batches, and answers the end of the second."""
+
+    def __init__(self, answer=lambda fitted: False):
+        self.answer, self.events, self.models = answer, [], []
+
+    def setup(self, estimator, context):
+        self.events.append("setup")
+
+    def teardown(self, estimator, context):
+        self.events.append("teardown")
+
+    def on_fit_task_begin(self, estimator, context): ...
+
+    def on_fit_task_end(self, estimator, context, *, X=None, y=None, fitted_estimator=None):
+        self.events.append(f"{context.task_name} {len(X)} {len(y)}")
+        if context.task_name != "iteration":
+            return False
+        self.models.append(fitted_estimator.coef_)
+        return context.task_id == 1 and self.answer(fitted_estimator)
+
+
+@pytest.fixture
+def callbacks():
+    pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks since 1.9")
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_callbacks_see_every_batch(estimator, callbacks):
+    X, y = problem(estimator)
+    model, caller = learn(make(estimator), X[:100], y[:100]), Caller()
+    plain = learn(make(estimator), X[:100], y[:100]).partial_fit(X[100:], y[100:])
+    model.set_callbacks(caller).partial_fit(X[100:], y[100:])
+    assert caller.events == ["setup", *["iteration 200 200"] * 4, "fit 200 200", "teardown"]
+    assert_array_equal(caller.models[-1], model.coef_)
+    assert not np.array_equal(caller.models[0], model.coef_)
+    assert_array_equal(model.hidden_coef_, plain.hidden_coef_)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_a_callback_ends_the_pass(estimator, callbacks):
+    X, y = problem(estimator)
+    caller = Caller(lambda fitted: True)
+    model = learn(make(estimator).set_callbacks(caller), X, y, size=300)
+    assert len(caller.models) == 2
+    assert_array_equal(caller.models[-1], model.coef_)
+    model.set_callbacks().partial_fit(X, y)  # goes on
+    assert not np.array_equal(caller.models[-1], model.coef_)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_ctrl_c_in_a_callback_leaves_the_last_one(estimator, callbacks):
+    X, y = problem(estimator)
+    model = learn(make(estimator), X[:100], y[:100])
+    alone = learn(make(estimator), X[:100], y[:100]).partial_fit(X[100:], y[100:])
+    before = {name: value for name, value in vars(model).items() if name.endswith("_")}
+
+    def press_ctrl_c(fitted):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        model.set_callbacks(Caller(press_ctrl_c)).partial_fit(X[100:], y[100:])
+    after = {name: value for name, value in vars(model).items() if name.endswith("_")}
+    assert all(after[name] is before[name] for name in before)
+    assert_array_equal(model.set_callbacks().partial_fit(X[100:], y[100:]).hidden_coef_, alone.hidden_coef_)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_listener_hears_the_share_that_is_learnt(shared):
+    X, y = problem(LatentDropoutSVC)
+    shares = []
+    with heard(lambda name, share: shares.append((name, share))):
+        make(LatentDropoutSVC, shared=shared).partial_fit(X, y, [0, 1, 2])
+    batches = 4 if shared else 12
+    assert {name for name, _ in shares} == {"iteration"}
+    assert_allclose([share for _, share in shares], np.arange(1, batches + 1) / batches)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_verbose_prints_f_of_the_stream(shared, capsys):
+    """Losses are those before each step: in the first batch of the offsets 2f − 1, f a class's frequency."""
+    X, y = problem(LatentDropoutSVC, 30)
+    model = make(LatentDropoutSVC, shared=shared, verbose=1).partial_fit(X, y, [0, 1, 2])
+    lines = capsys.readouterr().out.splitlines()
+    said = [
+        float(re.fullmatch(rf"problem {k}, 30 examples: objective about (.*)", line)[1])
+        for k, line in enumerate(lines)
+    ]
+    assert len(said) == (1 if shared else 3)
+    squares = 0.5 * np.sum(model.coef_**2) + 0.5 * np.sum(model.hidden_coef_**2)
+    f = np.bincount(y) / 30
+    assert_allclose(sum(said), squares + 10.0 * 30 * np.sum(4 * f * (1 - f)), rtol=1e-4)
+    model.set_params(verbose=0).partial_fit(X, y)
+    assert not capsys.readouterr().out
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_a_warm_start_goes_on_from_a_stream(estimator):
+    X, y = problem(estimator)
+    model = learn(make(estimator, solver="stochastic"), X, y, passes=20)
+    warm = copy.copy(model).set_params(warm_start=True, max_iter=1).fit(X, y)
+    cold = copy.copy(model).set_params(max_iter=1).fit(X, y)
+    assert warm.objective_ < 0.9 * cold.objective_
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,59 @@
-"""`partial_fit`: checks of a part of a stream, of classifiers and of regressors; `_learn` learns it."""
+"""`partial_fit` of classifiers and of regressors: checks of a part of a stream; `_learn` learns it."""
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
-from typing import Any, Self
+from collections.abc import Callable
+from textwrap import indent
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
-from marginout._core.fit import untouched_on_failure
+from marginout._core.fit import untouched_on_failure, with_callbacks
 from marginout._core.interfaces import Array
 from marginout._core.targets import Numbers, OneVsRest, Targets, check_targets, class_weights
 from marginout._core.validation import check_sample_weight
 from marginout._models.linear import DropoutClassifier, DropoutLinearModel, DropoutRegressor
 from marginout.noise import Noise, resolve
 from marginout.noise._auto import Extent
+
+#: What classifiers and regressors say of `partial_fit`.
+STREAM = """
+After any number of calls, the objective that is approached is that of `fit` on all examples so far:
+their expected loss with the noise integrated out, and the ridge. With ``noise="auto"``, a call
+takes the rate that all examples so far bear, its own included: more calls change the noise of early
+examples, whose effect fades, and not `noise_`. After `fit`, it is the rate of the fit.
+
+A linear model has no learning rate, and how the stream is cut into calls does not matter. Its
+`coef_` is updated in place: copy what must not change, by `model.coef_.copy()` or
+`copy.copy(model)`. A model with a hidden layer makes one pass over the examples, in random order,
+by its solver "stochastic".
+
+Rows should come in random order, or in that of time, and not sorted by class or target. Examples
+that come again count again. After `fit`, a stream starts from the fitted weights; the data of the
+fit are not remembered and count no more.
+"""
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _explained(method: Method) -> Method:
+    """The same method; STREAM is in its docstring, at the margin of its name."""
+    if method.__doc__ is not None:  # python -OO has no docstrings
+        method.__doc__ = re.sub(
+            r"^( *)\{stream\}", lambda place: indent(STREAM.strip(), place[1]), method.__doc__, flags=re.M
+        )
+    return method
+
+
+def _streams(model: Any) -> bool:
+    """Whether there is a `partial_fit`, or an AttributeError that names the cure."""
+    model._check_stream()
+    return True
 
 
 class Partial(DropoutLinearModel):
@@ -25,8 +63,14 @@ class Partial(DropoutLinearModel):
     noise_: Any
 
     @abstractmethod
-    def _learn(self, X: Any, Y: Array, weights: Array, own: Array, start: Array, targets: Targets) -> None:
-        """Take in validated X with targets Y (n, K).
+    def _check_stream(self) -> None:
+        """Refuse parameters that no stream can have, with an AttributeError that names the cure."""
+
+    @abstractmethod
+    def _learn(
+        self, X: Any, y: Any, Y: Array, weights: Array, own: Array, start: Array, targets: Targets
+    ) -> None:
+        """Take in validated X and y, with targets Y (n, K).
 
         `own` are the weights of the examples before those of their classes multiply them; `start` holds the
         offsets of a model without any.
@@ -53,8 +97,31 @@ class Partial(DropoutLinearModel):
 class PartialClassifier(Partial, DropoutClassifier):
     """A classifier that learns a part of a stream."""
 
-    def _take(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
-        """Check the next examples, and learn them."""
+    @available_if(_streams)  # type: ignore[untyped-decorator]
+    @with_callbacks  # type: ignore[untyped-decorator]
+    @_explained
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from the next examples of a stream, each of which is read once.
+
+        {stream}
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The next examples. A linear model takes entries of a dense X that are 0 for absent, as in a
+            sparse one.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        classes : array-like of shape (n_classes,), default=None
+            All classes of the stream: needed in the first call, the same or left out later.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the examples, >= 0; each multiplies its example's loss.
+
+        Returns
+        -------
+        self : object
+            The fitted model.
+        """
         with untouched_on_failure(self):
             first = not hasattr(self, "coef_")
             known = self._checked_classes(classes, first)
@@ -70,7 +137,7 @@ class PartialClassifier(Partial, DropoutClassifier):
                 )
             targets = OneVsRest(known, self._weight_of_each(known)[:, None])
             Y, weights = targets.encode(y, own)
-            self._learn(X, Y, weights[:, 0], own, np.zeros(targets.K), targets)
+            self._learn(X, y, Y, weights[:, 0], own, np.zeros(targets.K), targets)
         return self
 
     def _checked_classes(self, classes: Any, first: bool) -> NDArray[Any]:
@@ -103,8 +170,29 @@ class PartialClassifier(Partial, DropoutClassifier):
 class PartialRegressor(Partial, DropoutRegressor):
     """A regressor that learns a part of a stream."""
 
-    def _take(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        """Check the next examples, and learn them."""
+    @available_if(_streams)  # type: ignore[untyped-decorator]
+    @with_callbacks  # type: ignore[untyped-decorator]
+    @_explained
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from the next examples of a stream, each of which is read once.
+
+        {stream}
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The next examples. A linear model takes entries of a dense X that are 0 for absent, as in a
+            sparse one.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the examples, >= 0; each multiplies its example's loss.
+
+        Returns
+        -------
+        self : object
+            The fitted model.
+        """
         with untouched_on_failure(self):
             first = not hasattr(self, "coef_")
             X, y = self._validated(X, y, y_numeric=True, reset=first)
@@ -117,5 +205,5 @@ class PartialRegressor(Partial, DropoutRegressor):
                     f"{targets.K}: all calls must have the same targets; or start with a new model."
                 )
             # Counted from the first target: y = 1e9 ± 1 is y = ±1.
-            self._learn(X, Y, weights, weights, Y[np.argmax(weights > 0)], targets)
+            self._learn(X, y, Y, weights, weights, Y[np.argmax(weights > 0)], targets)
         return self

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from marginout._core.interfaces import Array
 from marginout._core.targets import Centred, Numbers, Seen, Targets
 from marginout._core.validation import check_option, set_parameters
-from marginout._models.latent.stream import LatentStream, StreamClassifier, StreamRegressor
+from marginout._models.latent.stream import LatentStream
+from marginout._models.partial import PartialClassifier, PartialRegressor
 from marginout.estimators._docstrings import documented
 from marginout.estimators.logistic import LogisticProbabilities
 from marginout.estimators.svm import hinge_loss, tube_loss
@@ -17,7 +18,7 @@ from marginout.losses import Loss, logistic
 
 
 @documented
-class LatentDropoutSVC(LatentStream, StreamClassifier):
+class LatentDropoutSVC(LatentStream, PartialClassifier):
     r"""Support vector classifier with one hidden layer, trained under infinitely many corruptions.
 
     Scores are w·σ(α·x + a) + b, and the fit minimises
@@ -116,7 +117,7 @@ class LatentDropoutSVC(LatentStream, StreamClassifier):
 
 
 @documented
-class LatentDropoutLogisticRegression(LatentStream, LogisticProbabilities, StreamClassifier):
+class LatentDropoutLogisticRegression(LatentStream, LogisticProbabilities, PartialClassifier):
     r"""Logistic regression on one hidden layer, trained under infinitely many corruptions.
 
     Scores are w·σ(α·x + a) + b, and the fit minimises
@@ -234,7 +235,7 @@ class LatentDropoutLogisticRegression(LatentStream, LogisticProbabilities, Strea
 
 
 @documented
-class LatentDropoutSVR(LatentStream, StreamRegressor):
+class LatentDropoutSVR(LatentStream, PartialRegressor):
     r"""Support vector regression with one hidden layer, trained under infinitely many corruptions.
 
     Scores are w·σ(α·x + a) + b, and the fit minimises

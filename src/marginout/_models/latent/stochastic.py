@@ -255,7 +255,15 @@ def decays(objective: LatentObjective, loss: SampledLoss) -> list[float]:
 
 def batches(loss: SampledLoss, rng: np.random.Generator) -> list[Rows]:
     """All examples in random order, in batches of about equal size."""
-    return np.array_split(rng.permutation(loss.n), -(-loss.n // loss.size))
+    return np.array_split(rng.permutation(loss.n), batch_count(loss.n))
+
+
+def objective_value(net: Single, loss: SampledLoss, decays: list[float], mean_loss: float) -> float:
+    """F of a network with a mean loss, about: the penalties are added."""
+    squares = sum(
+        0.5 * decay * float(np.vdot(part, part)) for part, decay in zip(net, decays, strict=True) if decay
+    )
+    return float(loss.total * (mean_loss + squares))
 
 
 class Training:
@@ -279,7 +287,7 @@ class Training:
     @property
     def steps(self) -> int:
         """Batches of an epoch."""
-        return int(-(-self.loss.n // self.loss.size))
+        return batch_count(self.loss.n)
 
     def value(self) -> float:
         """F, as a mean over new draws of every example."""
@@ -294,12 +302,7 @@ class Training:
 
     def _complete(self, mean_loss: float) -> float:
         """F of a mean loss, penalties included."""
-        squares = sum(
-            0.5 * decay * float(np.vdot(part, part))
-            for part, decay in zip(self.net, self.decays, strict=True)
-            if decay
-        )
-        value = float(self.loss.total * (mean_loss + squares))
+        value = objective_value(self.net, self.loss, self.decays, mean_loss)
         if not np.isfinite(value):
             raise ValueError(
                 f"The fit diverges: the objective is {value:g}. Scale the features, and in a regression y "

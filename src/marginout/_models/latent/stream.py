@@ -2,18 +2,19 @@ r"""`partial_fit` of the hidden layer: the stochastic solver on a stream, which 
 
 After examples 1 … t the function is that of `fit` on these t examples. A call makes one pass over its
 examples, in random order. The rate of Adam's steps rises for WARM_STEPS, and falls like 1/√step after STEPS.
-The result is an average of the networks so far in which the weight of the s-th grows like s^FADING.
+The result is an average of the networks so far in which the weight of the s-th grows like s^FADING. Callbacks
+hear of every batch; one that asks to stop ends the pass, and the examples that are left count as learnt.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.metaestimators import available_if
 
-from marginout._core.fit import Plan
+from marginout._core.fit import FitTask, Plan
 from marginout._core.targets import Targets
 from marginout._core.validation import check_count, check_features, check_flag, check_real, check_solution
 from marginout._models.latent.model import APPROXIMATIONS, STOCHASTIC, LatentModel, seed
@@ -27,11 +28,12 @@ from marginout._models.latent.stochastic import (
     Sampling,
     Single,
     Softmax,
+    batch_count,
     batches,
     decays,
+    objective_value,
     rates,
 )
-from marginout._models.partial import PartialClassifier, PartialRegressor
 
 Array = NDArray[np.float64]
 
@@ -66,33 +68,63 @@ class State(NamedTuple):
         return [*(list(each) for each in self[:4]), self.rates, self.steps]
 
 
+#: Called after every batch with the state; a true answer ends the pass.
+Watch = Callable[[State], bool]
+
+
 def learn(
-    objective: LatentObjective, state: State, sampling: Sampling, before: tuple[int, float]
-) -> tuple[State, Net]:
-    """One pass over the examples of an objective, after others: the state, and the averaged network."""
+    objective: LatentObjective,
+    state: State,
+    sampling: Sampling,
+    before: tuple[int, float],
+    watch: Watch,
+) -> tuple[State, float]:
+    """One pass over the examples of an objective, after others: the state, and F with the loss of these."""
+    total, seen = 0.0, 0
     with np.errstate(over="ignore", invalid="ignore"):
         loss = SampledLoss(objective, sampling, len(state.net.a), before)
-        adam = Adam(state.net, state.rates, decays(objective, loss), loss.threads, state[1:3])
+        penalties = decays(objective, loss)
+        adam = Adam(state.net, state.rates, penalties, loss.threads, state[1:3])
         adam.count = state.steps
         for rows in batches(loss, sampling.rng):
-            loss.value_and_gradient(state.net, rows, int(sampling.rng.integers(SEEDS)), adam.slopes)
+            seed = int(sampling.rng.integers(SEEDS))
+            total += len(rows) * loss.value_and_gradient(state.net, rows, seed, adam.slopes)
+            seen += len(rows)
             step = adam.count + 1
             adam.step(min(1.0, step / WARM_STEPS) * min(1.0, float(np.sqrt(STEPS / step))))
             share = np.float32((FADING + 1) / (step + FADING))
             for mean, part in zip(state.mean, state.net, strict=True):
                 mean += share * (part - mean)
-    return state._replace(steps=adam.count), state.mean.double()
+            state = state._replace(steps=adam.count)
+            if watch(state):
+                break
+        return state, objective_value(state.net, loss, penalties, total / seen)
 
 
 class LatentStream(LatentModel):
-    """`_learn` of the models with a hidden layer."""
+    """`partial_fit` of the models with a hidden layer: one pass of the stochastic solver."""
 
     #: Of every network its state; the number of examples and the sum of their weights so far; the seed; what
     #: targets are counted from. Nothing of it is changed in place.
     _stream: dict[str, Any] | None = None
 
-    def _learn(self, X: Any, Y: Array, weights: Array, own: Array, start: Array, targets: Targets) -> None:
-        """Take in validated X with targets Y (n, P).
+    def _check_stream(self) -> None:
+        if self.solver not in ("auto", STOCHASTIC):
+            raise AttributeError(
+                f"partial_fit draws examples, which solver={self.solver!r} does not do: set solver='auto' or "
+                "'stochastic'. Or fit to all examples at once."
+            )
+        for name, default in APPROXIMATIONS.items():
+            if getattr(self, name) != default:
+                raise AttributeError(
+                    f"partial_fit draws what {name}={getattr(self, name)!r} approximates: leave it at "
+                    f"{default!r}. Or fit to all examples at once."
+                )
+
+    def _learn(
+        self, X: Any, y: Any, Y: Array, weights: Array, own: Array, start: Array, targets: Targets
+    ) -> None:
+        """Take in validated X and y, with targets Y (n, P).
 
         Sets: classes_ if there are any, hidden_coef_, hidden_intercept_, coef_, intercept_, n_iter_, all of
         them at the end.
@@ -114,14 +146,31 @@ class LatentStream(LatentModel):
         draws = np.random.default_rng([*old["seed"], states[0].steps])
         sampling = Sampling(noise, float(self.hidden_noise), draws, loss)
         before = old["examples"], old["weight"] * plan.C
-        pairs = zip(objectives, states, strict=True)
-        learnt = [learn(objective, state, sampling, before) for objective, state in pairs]
-        found = self._layers([net._replace(b=net.b + old["centre"]) for _, net in learnt], plan)
+        verbose = check_count("verbose", self.verbose, 0)
+        parts = len(objectives) * batch_count(len(Y))
+        task = FitTask(self, parts, X, y)
+
+        def layers() -> dict[str, Any]:
+            """What the averages of the networks, which change in place, are now."""
+            nets = [state.mean.double() for state in states]
+            return self._layers([net._replace(b=net.b + old["centre"]) for net in nets], plan)
+
+        for k, objective in enumerate(objectives):
+            begun = states[k].steps
+
+            def watch(state: State, done: int = k * batch_count(len(Y)) - begun) -> bool:
+                task.reach((done + state.steps) / parts)
+                return task.iteration(layers)
+
+            states[k], value = learn(objective, states[k], sampling, before, watch)
+            if verbose:
+                print(f"problem {k}, {before[0] + len(Y)} examples: objective about {value:.8g}")
+        found = layers()
         check_solution(self._sizes(), **{name: value for name, value in found.items() if name != "classes_"})
         for name in "objective_", "objective_history_":
             self.__dict__.pop(name, None)  # of an earlier fit
         new = {
-            "states": [state.store() for state, _ in learnt],
+            "states": [state.store() for state in states],
             "examples": old["examples"] + len(Y),
             "weight": old["weight"] + float(weights.sum()),
         }
@@ -129,6 +178,7 @@ class LatentStream(LatentModel):
             found, **self._kind(softmax), _fitted_noise=noise, **self._taken(noise), n_iter_=1
         )
         self._stream = old | new
+        task.end(layers)
 
     def _begin(
         self, objectives: list[LatentObjective], plan: Plan, centre: float, loss: Softmax | None
@@ -161,79 +211,3 @@ class LatentStream(LatentModel):
                 f"n_hidden={self.n_hidden!r} in {len(objectives)} layers is not what this stream began with, "
                 f"{units}: keep n_hidden and shared, or start with a new model (sklearn.base.clone)."
             )
-
-
-def _draws(model: Any) -> bool:
-    """Whether the parameters are those of drawn examples, or an AttributeError that names the cure."""
-    if model.solver not in ("auto", STOCHASTIC):
-        raise AttributeError(
-            f"partial_fit draws examples, which solver={model.solver!r} does not do: set solver='auto' or "
-            "'stochastic'. Or fit to all examples at once."
-        )
-    for name, default in APPROXIMATIONS.items():
-        if getattr(model, name) != default:
-            raise AttributeError(
-                f"partial_fit draws what {name}={getattr(model, name)!r} approximates: leave it at "
-                f"{default!r}. Or fit to all examples at once."
-            )
-    return True
-
-
-class StreamClassifier(PartialClassifier):
-    """`partial_fit` for classifiers with a hidden layer."""
-
-    @available_if(_draws)  # type: ignore[untyped-decorator]
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from the next examples of a stream: one pass over them by the solver "stochastic".
-
-        The function that is approached is that of `fit` on all examples so far. With ``noise="auto"``, a call
-        takes the rate that all examples so far bear; after `fit`, that of the fit. Rows should come in random
-        order, or in that of time, and not sorted by class. Examples that come again count again.
-        After `fit`, a stream starts from the fitted network; the data of the fit are not remembered.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The next examples.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        classes : array-like of shape (n_classes,), default=None
-            All classes of the stream: needed in the first call, the same or left out later.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the examples, >= 0; each multiplies its example's loss.
-
-        Returns
-        -------
-        self : object
-            The fitted model.
-        """
-        return self._take(X, y, classes, sample_weight)
-
-
-class StreamRegressor(PartialRegressor):
-    """`partial_fit` for regressors with a hidden layer."""
-
-    @available_if(_draws)  # type: ignore[untyped-decorator]
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from the next examples of a stream: one pass over them by the solver "stochastic".
-
-        The function that is approached is that of `fit` on all examples so far. With ``noise="auto"``, a call
-        takes the rate that all examples so far bear; after `fit`, that of the fit. Rows should come in random
-        order, or in that of time, and not sorted by target. Examples that come again count again.
-        After `fit`, a stream starts from the fitted network; the data of the fit are not remembered.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The next examples.
-        y : array-like of shape (n_samples,)
-            Targets.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the examples, >= 0; each multiplies its example's loss.
-
-        Returns
-        -------
-        self : object
-            The fitted model.
-        """
-        return self._take(X, y, sample_weight)

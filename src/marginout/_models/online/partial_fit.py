@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.metaestimators import available_if
 
 from marginout._core.fit import weights_of
 from marginout._core.interfaces import Array
@@ -41,7 +40,16 @@ class Online(Partial):
             other._stream, other.coef_ = deepcopy(self._stream), self.coef_.copy()
         return other
 
-    def _learn(self, X: Any, Y: Array, weights: Array, own: Array, start: Array, targets: Targets) -> None:
+    def _check_stream(self) -> None:
+        if self.l1_ratio:
+            raise AttributeError(
+                f"partial_fit has the ridge alone: l1_ratio={self.l1_ratio!r} must be 0. Or fit to all "
+                "examples at once."
+            )
+
+    def _learn(
+        self, X: Any, y: Any, Y: Array, weights: Array, own: Array, start: Array, targets: Targets
+    ) -> None:
         """Take in validated X with targets Y (n, K).
 
         Sets: classes_ if there are any, coef_, intercept_, n_iter_. Nothing fails once the stream has moved,
@@ -103,96 +111,22 @@ class Online(Partial):
         return C
 
 
-def _learns_smoothly(model: Any) -> bool:
-    """Whether there is the ridge alone, or an AttributeError that names the cure."""
-    if model.l1_ratio:
-        raise AttributeError(
-            f"partial_fit has the ridge alone: l1_ratio={model.l1_ratio!r} must be 0. Or fit to all examples "
-            "at once."
-        )
-    return True
-
-
-def _learns_apart(model: Any) -> bool:
-    """Whether there is one problem per class and the ridge, or an AttributeError that names the cure."""
-    if model.multi_class not in ("ovr", "auto") or model.multi_class_ != "ovr":
-        raise AttributeError(
-            f"partial_fit learns one problem per class: multi_class={model.multi_class!r} must be 'ovr'. Or "
-            "fit to blocks of examples, with marginout.blocks."
-        )
-    if model._indicator:
-        raise AttributeError(
-            "partial_fit learns one label of each example, but the model was fitted to several: fit a clone, "
-            "or wrap one in sklearn.multioutput.MultiOutputClassifier."
-        )
-    return _learns_smoothly(model)
-
-
 class OnlineClassifier(SparseWeights, Online, PartialClassifier):
-    """`partial_fit` for classifiers."""
+    """`partial_fit` for classifiers: one problem per class."""
 
-    @available_if(_learns_apart)  # type: ignore[untyped-decorator]
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from the next examples of a stream, each of which is read once.
-
-        After any number of calls, the objective that is approached is that of `fit` on all examples so far:
-        their expected loss with the noise integrated out, and the ridge. There is no learning rate, and how
-        the stream is cut into calls does not matter. (With ``noise="auto"``, a call takes the rate that all
-        examples so far bear, its own included: more calls change the noise of early examples, whose effect
-        fades, and not `noise_`. After `fit`, it is the rate of the fit.)
-
-        Rows should come in random order, or in that of time, and not sorted by class. After `fit`, a stream
-        starts from the fitted weights; the data of the fit are not remembered and count no more. `coef_` is
-        updated in place: copy what must not change, by `model.coef_.copy()` or `copy.copy(model)`.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The next examples. Entries of a dense X that are 0 count as absent, as in a sparse one.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        classes : array-like of shape (n_classes,), default=None
-            All classes of the stream: needed in the first call, the same or left out later.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the examples, >= 0; each multiplies its example's loss.
-
-        Returns
-        -------
-        self : object
-            The fitted model.
-        """
-        return self._take(X, y, classes, sample_weight)
+    def _check_stream(self) -> None:
+        if self.multi_class not in ("ovr", "auto") or self.multi_class_ != "ovr":
+            raise AttributeError(
+                f"partial_fit learns one problem per class: multi_class={self.multi_class!r} must be 'ovr'. "
+                "Or fit to blocks of examples, with marginout.blocks."
+            )
+        if self._indicator:
+            raise AttributeError(
+                "partial_fit learns one label of each example, but the model was fitted to several: fit a "
+                "clone, or wrap one in sklearn.multioutput.MultiOutputClassifier."
+            )
+        super()._check_stream()
 
 
 class OnlineRegressor(Online, PartialRegressor):
     """`partial_fit` for regressors."""
-
-    @available_if(_learns_smoothly)  # type: ignore[untyped-decorator]
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from the next examples of a stream, each of which is read once.
-
-        After any number of calls, the objective that is approached is that of `fit` on all examples so far:
-        their expected loss with the noise integrated out, and the ridge. There is no learning rate, and how
-        the stream is cut into calls does not matter. (With ``noise="auto"``, a call takes the rate that all
-        examples so far bear, its own included: more calls change the noise of early examples, whose effect
-        fades, and not `noise_`. After `fit`, it is the rate of the fit.)
-
-        Rows should come in random order, or in that of time, and not sorted by target. After `fit`, a stream
-        starts from the fitted weights; the data of the fit are not remembered and count no more. `coef_` is
-        updated in place: copy what must not change, by `model.coef_.copy()` or `copy.copy(model)`.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The next examples. Entries of a dense X that are 0 count as absent, as in a sparse one.
-        y : array-like of shape (n_samples,)
-            Targets.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the examples, >= 0; each multiplies its example's loss.
-
-        Returns
-        -------
-        self : object
-            The fitted model.
-        """
-        return self._take(X, y, sample_weight)
