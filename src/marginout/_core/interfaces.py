@@ -30,7 +30,7 @@ Handles = Sequence[Any]
 
 
 class Slope(NamedTuple):
-    """F along (t, δ) ↦ (w + t·p, b + δ): its value, gradient and Hessian.
+    """F at (w + t·p, b + t·q + δ), as a function of (t, δ): its value, gradient and Hessian.
 
     value, dt and dtt are (P,), db and dtb (K,). dbb is (K,) where a problem has one output, else (P, R, R)
     with R = K/P.
@@ -47,7 +47,7 @@ class Slope(NamedTuple):
 class Preconditioner(Protocol):
     """A matrix A_k ≈ ∇²F for each output, quickly solved.
 
-    `mean` is μ, (d, K), if A is the matrix along (dw, −μ·dw): a step in w then moves the offset, too.
+    `mean` is μ, (d, K), if A takes it that the offset changes by −μ·dw where w changes by dw; else None.
     """
 
     mean: Array | None
@@ -72,7 +72,7 @@ class Design(Protocol):
     noiseless: bool
     batch: int | None = None  # problems that are best solved together; None: all
     grouping: Any = None  # which features are corrupted together; None: each by itself
-    coupled: bool = False  # whether Var is not diagonal
+    dependent: bool = False  # whether features of an example are not independent: Cov(x̃_n) is not diagonal
 
     def line(self, W: Array, P: Array) -> tuple[Array, Array, Array]:
         """M P, V (W∘P) and V (P∘P), each (n, K)."""
@@ -117,7 +117,7 @@ class Design(Protocol):
         return tuple(np.empty((count, self.n, K)))
 
     def gram(self, a: Array) -> Array:
-        """Mᵀdiag(a)M + Var, (d, d), for one vector a; for `newton` and `irls`."""
+        """Mᵀdiag(a)M + Σ_n a_n Cov(x̃_n), (d, d), for one vector a; for `newton` and `irls`."""
         raise TypeError(f"{type(self).__name__} has no Gram matrix.")
 
     def hessian(self, W: Array, mm: Array, mv: Array, vv: Array, dv: Array) -> Array:
@@ -137,7 +137,7 @@ class Design(Protocol):
         return H
 
     def kernel(self, weights: Array) -> Array:
-        """M diag(weights) Mᵀ, (n, n), where Var is diagonal; for `newton` and `irls`."""
+        """M diag(weights) Mᵀ, (n, n), where every Cov(x̃_n) is diagonal; for `newton` and `irls`."""
         raise TypeError(f"{type(self).__name__} has no kernel matrix.")
 
     def group_grams(self, a: Array, step: int) -> list[Array]:
@@ -176,7 +176,7 @@ class Loss(Protocol):
 
     kinked: bool  # whether φ has kinks in m at v = 0
     scale: float  # the length by which scores are measured
-    grain: float  # the shortest step in a score for which curvature is judged
+    grain: float  # curvature is not estimated from differences of scores below this
     outputs: int  # R, the outputs of one problem
     chunk: int  # examples times outputs that are worked on at a time
     kernel: Kernel | None  # the formula in compiled code, if there is one
@@ -184,12 +184,12 @@ class Loss(Protocol):
     def add_expansion(self, plane: Any, y: Array, weights: Array, sums: Array) -> None:
         """Add Σ s·φ and its derivatives at a step (t, δ) of a `losses.Plane` to sums, (5 + R, K).
 
-        The rows are value, t, δ, tt, tδ, and R rows δδ. The entries of value, t and tt may be split among the
-        outputs of a problem in any way.
+        The rows are value, t, δ, tt, tδ, and R rows δδ. Of value, t and tt only the sum
+        over the outputs of a problem matters.
         """
 
     def add_value(self, plane: Any, y: Array, weights: Array, sums: Array) -> None:
-        """Add Σ s·φ to sums, (1, K), with entries that may be split likewise."""
+        """Add Σ s·φ to sums, (1, K), likewise."""
 
     def add_majorizer(self, plane: Any, y: Array, weights: Array, sums: Array) -> None:
         """Add the majoriser's second derivatives tt, tδ and its R rows of δδ to (2 + R, K) sums."""
@@ -297,7 +297,7 @@ class Point:
     W: Array
     b: Array
     value: Array  # F, (P,)
-    offset_left: Array  # what a better offset would lower F by, about, (P,); inf where nobody looked
+    offset_left: Array  # about how far F falls with the best offset, (P,); inf where it is not known
     state: Handles
 
 
@@ -398,7 +398,7 @@ class Objective(Protocol):
     ) -> Line:
         """F along (P, q) from a point: one pass, now; None: along the offset alone.
 
-        No pass where somebody knows `along`: M P + q, V (w∘P) and V (P∘P) of every shard.
+        No pass if `along` is given: M P + q, V (w∘P) and V (P∘P) of every shard.
         """
 
     def first_line(self) -> tuple[Line, Array, Array]:
@@ -427,15 +427,15 @@ class Result:
     gap: Array  # a certificate: F exceeds its minimum by no more than this, (P,)
     converged: NDArray[np.bool_]  # (P,)
     n_iter: int
-    history: list[float]  # F, summed over the problems, after as many iterations of each
-    left: Array | float = np.inf  # the last estimate of F − min F; above `tol`·F where F merely stood still
+    history: list[float]  # history[i] = Σ F over the problems, each after i iterations
+    left: Array | float = np.inf  # the last estimate of F − min F; above tol·F if F did not fall any more
 
 
 #: Gives the weights and offsets of all problems as they are now.
 Solution = Callable[[], tuple[Array, Array]]
 #: Called after every iteration with (iteration, F, estimated suboptimality, solution), the numbers summed
-#: over the problems; a true answer ends the fit. Iteration 0 has nothing new to show, and asks for the
-#: answer alone.
+#: over the problems; a true answer ends the fit. At iteration 0 there is nothing new to see: it only
+#: asks whether to end.
 Monitor = Callable[[int, float, float, Solution], bool | None]
 
 

@@ -282,6 +282,6 @@ def cheapest(design: Design, matrices: int, columns: int, effort: Effort) -> str
     costs = {"cg": 2.0 * effort.passes * nnz * columns}
     if d <= effort.largest:
         costs["cholesky"] = matrices * (nnz * d / 2 + d**3 / 6)
-    if n <= effort.largest and not design.coupled:
+    if n <= effort.largest and not design.dependent:
         costs["woodbury"] = matrices * (nnz * n / 2 + n**3 / 6)
     return min(costs, key=lambda name: costs[name])

@@ -58,7 +58,7 @@ def check(name: str, objective: Objective) -> None:
         problem = "l1_ratio > 0 needs all examples in one place: fit to X and y in memory, or set l1_ratio=0"
     elif objective.coupled:
         problem = "l1_ratio > 0 solves one problem per class: set multi_class='ovr', or l1_ratio=0"
-    elif objective.rows.design.coupled:
+    elif objective.rows.design.dependent:
         problem = (
             "l1_ratio > 0 needs noise that is independent for each feature, but here features are corrupted "
             "together: take noise without groups (and missing='deleted'), or set l1_ratio=0"

@@ -26,7 +26,7 @@ from marginout.noise import Noise
 class ConditionalDesign(interfaces.Design):
     """The noise on what is known, and the conditional law of what is missing."""
 
-    coupled = True
+    dependent = True
     noiseless = False
 
     def __init__(self, X: NDArray[Any], noise: Noise, law: Law, base: Design) -> None:

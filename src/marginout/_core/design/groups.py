@@ -230,7 +230,7 @@ class GroupSums(Grouping):
 class GroupDesign(Design):
     """What group designs share: the coefficient of every group, and how the variance enters a matrix."""
 
-    coupled = True
+    dependent = True
 
     def __init__(self, X: Any, noise: Noise) -> None:
         super().__init__(X, noise)
