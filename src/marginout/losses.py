@@ -131,6 +131,8 @@ class Loss(ABC):
     grain = 0.1
     #: Outputs of one problem: more than one couples them.
     outputs = 1
+    #: Whether φ sees differences of a problem's outputs alone.
+    relative = False
     #: Examples times problems that are worked on at a time, so that temporaries stay in cache.
     chunk = 16_384
     #: The formula in compiled code, if there is one.

@@ -178,6 +178,7 @@ class Loss(Protocol):
     scale: float  # the length by which scores are measured
     grain: float  # curvature is not estimated from differences of scores below this
     outputs: int  # R, the outputs of one problem
+    relative: bool  # whether φ sees differences of a problem's outputs alone
     chunk: int  # examples times outputs that are worked on at a time
     kernel: Kernel | None  # the formula in compiled code, if there is one
 

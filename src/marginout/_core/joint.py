@@ -41,6 +41,8 @@ def classes_in(Y: Array, R: int) -> Iterator[tuple[int, slice]]:
 class Joint(Loss):
     """A loss of score differences; its outputs are the classes. Examples are sorted by class."""
 
+    relative = True
+
     def __init__(self, outputs: int) -> None:
         self.outputs = outputs
 

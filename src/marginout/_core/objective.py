@@ -291,7 +291,11 @@ class Objective:
             base = self.traits.grouping.preconditioner(D, heavy, grams, centre)
         else:
             base = Diagonal(self._diagonal(point, centre))
-        return base if centre is None else with_mean(base, centre, self.fit_intercept)
+        if centre is not None:
+            base = with_mean(base, centre, self.fit_intercept)
+        if not self.loss.relative:
+            return base
+        return Relative(base, self.penalty.curvature(point.W), self.loss.outputs)
 
     def _group_step(self) -> int:
         """Every how many-th row shows how the features of a group go together; 0: blocks are not used."""
@@ -407,6 +411,30 @@ class RankOne:
 
     def select(self, columns: Columns) -> RankOne:
         return RankOne(self._base.select(columns), self._centre[:, columns], self._total[columns])
+
+
+class Relative:
+    """Π A⁻¹ Π + (I − Π)D⁻¹ for losses that see differences of outputs alone, Π = I − 11ᵀ/R over the outputs.
+
+    What all outputs of a problem have in common is in the penalty alone, with the curvature D. A sees it in
+    the loss as well, and would mix it into every step: up to four times as many iterations.
+    """
+
+    def __init__(self, base: Preconditioner, D: Array, outputs: int) -> None:
+        self._base, self._D, self._outputs = base, D, outputs
+        self.mean = base.mean
+
+    def solve(self, G: Array) -> Array:
+        common = self._common(G)
+        S = self._base.solve(G - common)
+        return np.asarray(S - self._common(S) + common / self._common(self._D))
+
+    def select(self, columns: Columns) -> Relative:
+        return Relative(self._base.select(columns), self._D[:, columns], self._outputs)
+
+    def _common(self, A: Array) -> Array:
+        """The mean over the outputs of each problem, in place of each of them."""
+        return np.repeat(A.reshape(len(A), -1, self._outputs).mean(axis=2), self._outputs, axis=1)
 
 
 def with_mean(base: Preconditioner, centre: tuple[Array, Array], offset: bool) -> Preconditioner:
