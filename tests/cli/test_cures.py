@@ -93,7 +93,7 @@ ERRORS = {
     "models that are not conditional": (
         ["fit", *TABLE, *OUT, "--model", "mcf", "--missing", "conditional"],
         2,
-        "choose svm or logistic",
+        "choose svm, logistic or quantile",
         ["fit", *TABLE, *OUT, "--model", "mcf", "--missing", "deleted"],
     ),
     "value of noise": (
@@ -137,6 +137,24 @@ ERRORS = {
         2,
         "choose --model svm",
         ["fit", *SPENT, *OUT, "--model", "svm"],
+    ),
+    "quantiles of another model": (
+        ["fit", *SPENT, *OUT, "--quantile", "0.9"],
+        2,
+        "add --model quantile",
+        ["fit", *SPENT, *OUT, "--quantile", "0.9", "--model", "quantile"],
+    ),
+    "quantiles of classes": (
+        ["fit", *SPENT, *OUT, "--model", "quantile", "--task", "classification"],
+        2,
+        "leave --task out",
+        ["fit", *SPENT, *OUT, "--model", "quantile"],
+    ),
+    "a quantile is a share": (
+        ["fit", *SPENT, *OUT, "--model", "quantile", "--quantile", "0.1,90"],
+        2,
+        "must be a number between 0 and 1",
+        ["fit", *SPENT, *OUT, "--model", "quantile", "--quantile", "0.1,0.9"],
     ),
     "balanced": (["fit", *SPENT, *OUT, "--balanced"], 2, "leave it out", ["fit", *SPENT, *OUT]),
     "epsilon": (["fit", *TABLE, *OUT, "--epsilon", "1"], 2, "leave it out", ["fit", *TABLE, *OUT]),

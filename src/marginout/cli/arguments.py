@@ -20,7 +20,7 @@ FORMATS = {
     "svmlight": [".svmlight", ".libsvm", ".svm"],
     "npz": [".npz"],
 }
-MODELS = "svm", "logistic", "mcf", "latent-svm", "latent-logistic"
+MODELS = "svm", "logistic", "quantile", "mcf", "latent-svm", "latent-logistic"
 #: Rows that `stress` and `compare` use by default; the latter fits hundreds of models.
 ROWS, COMPARED = 20_000, 5_000
 
@@ -163,6 +163,13 @@ def _fit(sub: argparse.ArgumentParser) -> None:
         help="empty cells and missing columns: filled in; or dead features, with a noise that deletes whole "
         "columns; or what the other numbers and categories of the row say of them (%(default)s)",
     )
+    sub.add_argument(
+        "--quantile",
+        type=_quantiles,
+        metavar="Q",
+        help="with --model quantile: the share of targets below the prediction; several, with commas "
+        "between, are a column each (0.5)",
+    )
     sub.add_argument("--balanced", action="store_true", help="give all classes the same weight")
     sub.add_argument("--hidden", type=_count, default=20, metavar="N", help="units of latent-* (%(default)s)")
     sub.add_argument(
@@ -195,7 +202,7 @@ def _stress(sub: argparse.ArgumentParser) -> None:
         "--fail-below",
         type=_number,
         metavar="SCORE",
-        help="end with exit code 7 if accuracy or R² is below SCORE with the share of --at deleted",
+        help="end with exit code 7 if the score is below SCORE with the share of --at deleted",
     )
     sub.add_argument(
         "--at", type=_share, metavar="SHARE", help="share of the features for --fail-below, from 0 to 1 (0.5)"
@@ -330,6 +337,15 @@ def _positive(text: str) -> float:
     if len(values) > 1:
         raise argparse.ArgumentTypeError(f"{text!r} must be one number above 0")
     return values[0]
+
+
+def _quantiles(text: str) -> list[float]:
+    values = [_number(part) for part in text.split(",")]
+    if not all(0 < value < 1 for value in values):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} must be a number between 0 and 1, or several with commas between"
+        )
+    return values
 
 
 def _positives(text: str) -> list[float]:

@@ -126,7 +126,7 @@ class ColumnConverter(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"{said}: give the data of the kind that the model was trained on")
         costs = [f"{self.costs_[name]:.3g} without {name}" for name in lost if name in self.costs_]
         if costs:
-            said += f". On training data accuracy or R² fell by {', '.join(costs)}, each alone"
+            said += f". On training data the score fell by {', '.join(costs)}, each alone"
         warnings.warn(f"{said}.", MissingColumnsWarning, stacklevel=3)
         return frame.reindex(columns=[*frame.columns, *lost])
 

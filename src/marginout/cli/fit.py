@@ -19,6 +19,7 @@ from marginout.cli.errors import UsageError
 from marginout.cli.models import check_model, chosen, delete_groups, describe_noise, make_model, noise_of
 from marginout.cli.output import Progress, check_writable, print_facts, print_json
 from marginout.cli.reading import Training, training_data
+from marginout.robustness.scoring import score_name
 
 #: Rows of the training data on which the cost of a missing column is measured, at most and at least.
 ROWS, FEWEST = 1000, 100
@@ -32,6 +33,8 @@ def run(arguments: Namespace) -> None:
         raise UsageError("a model cannot go to standard output: name a file, as in --out my.model")
     check_writable(arguments.out, arguments.data)
     check_model(arguments)
+    if arguments.model == "quantile" and arguments.task is None:
+        arguments.task = "regression"  # also where the target has few values
     modelfile.require_skops()
     progress = Progress(arguments.quiet or arguments.json)
     training = training_data(arguments, progress)
@@ -95,9 +98,9 @@ def _tell(arguments: Namespace, training: Training, model: Any, about: dict[str,
         estimator = type(model).__name__
         print_json({"model": arguments.out, "estimator": estimator, "C": C, "noise": noise, **kept})
         return
-    score, beside = "R²", ""
+    score, beside = score_name(model, None), ""
     if training.task == "classification":
-        score, beside = "accuracy", f" (the largest class has {about['largest_class_share']:.4f} of the rows)"
+        beside = f" (the largest class has {about['largest_class_share']:.4f} of the rows)"
     facts = [
         ("task", f"{training.task} of {training.target!r}"),
         ("data", f"{about['rows']} rows, {about['features']} features"),

@@ -14,6 +14,7 @@ from marginout.estimators.cv import DropoutLogisticRegressionCV, DropoutSVCCV, D
 from marginout.estimators.latent import LatentDropoutLogisticRegression, LatentDropoutSVC, LatentDropoutSVR
 from marginout.estimators.logistic import DropoutLogisticRegression
 from marginout.estimators.mcf import MCFClassifier, MCFRegressor
+from marginout.estimators.quantile import DropoutQuantileRegressor, DropoutQuantileRegressorCV
 from marginout.estimators.svm import DropoutSVC, DropoutSVR
 
 #: Values of the parameter of a noise that --cv tries, where none is given.
@@ -42,10 +43,16 @@ FACTORIES: dict[str, dict[tuple[str, bool], Any]] = {
         ("classification", False): DropoutLogisticRegression,
         ("classification", True): DropoutLogisticRegressionCV,
     },
+    "quantile": {
+        ("regression", False): DropoutQuantileRegressor,
+        ("regression", True): DropoutQuantileRegressorCV,
+    },
     "mcf": {("classification", False): MCFClassifier, ("regression", False): MCFRegressor},
     "latent-svm": {("classification", False): LatentDropoutSVC, ("regression", False): LatentDropoutSVR},
     "latent-logistic": {("classification", False): LatentDropoutLogisticRegression},
 }
+#: Models with a search over C and noise. These also know missing="conditional".
+SEARCHED = [name for name, made in FACTORIES.items() if any(cv for _, cv in made)]
 
 
 def parse_noise(text: str | None, cv: bool, groups: Any = None, otherwise: str = "auto") -> list[Any]:
@@ -94,13 +101,21 @@ def check_model(arguments: Namespace) -> None:
     if noises == ["auto"] and (name == "mcf" or arguments.missing == "deleted"):
         other = "--model mcf" if name == "mcf" else "--missing deleted, which deletes whole columns"
         raise UsageError(f"--noise auto cannot be used with {other}: name a rate, as in --noise 0.3")
-    if arguments.missing == "conditional" and name not in ("svm", "logistic"):
+    if arguments.missing == "conditional" and name not in SEARCHED:
         raise UsageError(
-            f"--missing conditional cannot be used with --model {name}: choose svm or logistic, or "
+            f"--missing conditional cannot be used with --model {name}: choose svm, logistic or quantile, or "
             "--missing deleted"
         )
-    if cv and ("classification", True) not in FACTORIES[name]:
-        raise UsageError(f"--cv cannot be used with --model {name}: leave it out, or choose svm or logistic")
+    if cv and name not in SEARCHED:
+        raise UsageError(
+            f"--cv cannot be used with --model {name}: leave it out, or choose svm, logistic or quantile"
+        )
+    if arguments.quantile is not None and name != "quantile":
+        raise UsageError(
+            f"--quantile cannot be used with --model {name}: leave it out, or add --model quantile"
+        )
+    if name == "quantile" and arguments.task == "classification":
+        raise UsageError("--model quantile is for numbers: leave --task out, or choose --model svm")
     if name == "mcf" and arguments.expectation is not None:
         raise UsageError(
             "--expectation cannot be used with --model mcf, whose expectations are exact: leave it out"
@@ -130,13 +145,16 @@ def make_model(arguments: Namespace, task: str) -> Any:
         options["C"] = arguments.C[0] if arguments.C else 1.0
     options |= {each: getattr(arguments, each) for each in ("tol", "max_iter") if getattr(arguments, each)}
     if arguments.epsilon is not None:
-        if task != "regression" or name == "mcf":
+        if task != "regression" or name not in ("svm", "latent-svm"):
             raise UsageError("--epsilon is for regression with --model svm or latent-svm: leave it out")
         options["epsilon"] = arguments.epsilon
     if arguments.loss is not None:
         if task == "regression" or name not in ("svm", "latent-svm"):
             raise UsageError("--loss is for classification with --model svm or latent-svm: leave it out")
         options["loss"] = arguments.loss
+    if arguments.quantile is not None:
+        several = len(arguments.quantile) > 1
+        options["quantile"] = arguments.quantile if several else arguments.quantile[0]
     if arguments.missing != "imputed":
         options["missing"] = arguments.missing
     if name.startswith("latent"):
@@ -168,6 +186,12 @@ def is_search(model: Any) -> bool:
     return "noises" in model.get_params(deep=False)
 
 
+def quantiles_of(model: Any) -> list[float] | None:
+    """The quantiles that a model predicts, a column of `predict` for each; None for other models."""
+    parameters = model.get_params(deep=False)
+    return np.atleast_1d(parameters["quantile"]).tolist() if "quantile" in parameters else None
+
+
 def chosen(model: Any) -> Any:
     """The model with the C and the noise that it was trained with: of a search, its choice."""
     return model.best_estimator_ if is_search(model) else model
@@ -197,6 +221,9 @@ def describe_model(model: Any) -> str:
     given = model.get_params(deep=False)
     C, noise = chosen(model).C, noise_of(model)
     parts = [type(model).__name__, f"C = {C:.3g}", f"noise {describe_noise(noise)}"]
+    quantiles = quantiles_of(model)
+    if quantiles:
+        parts.append(f"quantile {', '.join(f'{value:g}' for value in quantiles)}")
     if given.get("loss", "hinge") != "hinge":
         parts.append(f"loss {given['loss']}")
     if given.get("expectation", "bound") != "bound":

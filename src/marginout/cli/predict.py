@@ -14,12 +14,13 @@ import numpy as np
 from marginout.cli import modelfile
 from marginout.cli.errors import DataError, UsageError
 from marginout.cli.holes import rows_expected
+from marginout.cli.models import quantiles_of
 from marginout.cli.output import Progress, check_writable, listed, to_json, write_atomically
 from marginout.cli.reading import model_blocks
 
 
 def run(arguments: Namespace) -> None:
-    """Write CSV with the column `prediction`, or JSON lines, to a file or to standard output."""
+    """Write CSV with the column `prediction`, or one for each quantile, or JSON lines."""
     check_writable(arguments.out, arguments.model, arguments.data)
     progress = Progress(arguments.quiet)
     model = modelfile.load(arguments.model)
@@ -52,7 +53,9 @@ def _write(file: TextIO, lines: Iterator[str]) -> None:
 
 def _lines(model: modelfile.Model, arguments: Namespace, progress: Progress) -> Iterator[str]:
     """Lines of the output, block by block."""
-    header = ["prediction"] if arguments.id is None else [arguments.id, "prediction"]
+    quantiles = quantiles_of(model.estimator) or []
+    predictions = [f"quantile {value:g}" for value in quantiles] if len(quantiles) > 1 else ["prediction"]
+    header = [*([] if arguments.id is None else [arguments.id]), *predictions]
     if arguments.scores:
         header += [f"score {name}" for name in model.classes] if len(model.classes) > 2 else ["score"]
     if arguments.probabilities:
@@ -66,7 +69,7 @@ def _lines(model: modelfile.Model, arguments: Namespace, progress: Progress) -> 
     )  # written with the first rows, not before: reading them may fail
     for X, _ in model_blocks(model, arguments, progress, labelled=False):
         columns = [] if arguments.id is None else [_ids(X, arguments.id)]
-        columns.append(model.pipeline.predict(X))
+        columns += list(np.reshape(model.pipeline.predict(X), (-1, len(predictions))).T)
         if arguments.scores:
             scores = np.asarray(model.pipeline.decision_function(X))
             columns += list(scores.T) if scores.ndim == 2 else [scores]

@@ -23,9 +23,9 @@ def curve_line(curve: DeletionCurve, name: str, kind: str) -> Line:
     return Line(name, curve.mean, curve.mean - curve.std, curve.mean + curve.std, kind)
 
 
-def score_format(task: str) -> tuple[str, Callable[[float], str]]:
-    """The name of the score of a task, and the function that shows a value of it."""
-    return ("accuracy", percent) if task == "classification" else ("R²", plain)
+def score_format(task: str, name: str = "R²") -> tuple[str, Callable[[float], str]]:
+    """The name of a task's score, which a regression may give, and the function that shows a value."""
+    return ("accuracy", percent) if task == "classification" else (name, plain)
 
 
 def deaths(groups: Any) -> dict[str, Any]:

@@ -11,12 +11,13 @@ from sklearn import metrics
 from marginout.cli import modelfile
 from marginout.cli.columns import largest_share
 from marginout.cli.holes import compared, count_missing
+from marginout.cli.models import quantiles_of
 from marginout.cli.output import Progress, print_facts, print_json
 from marginout.cli.reading import model_blocks
 
 
 def run(arguments: Namespace) -> None:
-    """Print the accuracy, or R² and the errors of a regression."""
+    """Print the accuracy, or R² and the errors of a regression, or the loss of quantiles."""
     progress = Progress(arguments.quiet or arguments.json)
     model = modelfile.load(arguments.model)
     truth, said = [], []
@@ -30,11 +31,13 @@ def run(arguments: Namespace) -> None:
     progress.done()
     cells = compared(model, missing)
     y, predicted = np.concatenate(truth), np.concatenate(said)
-    scores = (
-        _classification(y, predicted, model, progress)
-        if model.task == "classification"
-        else _regression(y, predicted)
-    )
+    quantiles = quantiles_of(model.estimator)
+    if quantiles:
+        scores = _quantiles(y, predicted, quantiles)
+    elif model.task == "classification":
+        scores = _classification(y, predicted, model, progress)
+    else:
+        scores = _regression(y, predicted)
     if arguments.json:
         print_json(
             {"model": arguments.model, "data": arguments.data, "task": model.task, **scores, "missing": cells}
@@ -69,3 +72,12 @@ def _regression(y: Any, predicted: Any) -> dict[str, Any]:
     r2 = float(metrics.r2_score(y, predicted)) if len(y) > 1 else None  # not defined for one row
     rmse = float(metrics.root_mean_squared_error(y, predicted))
     return {"rows": len(y), "r2": r2, "rmse": rmse, "mae": float(metrics.mean_absolute_error(y, predicted))}
+
+
+def _quantiles(y: Any, predicted: Any, quantiles: list[float]) -> dict[str, Any]:
+    """The mean pinball loss of all quantiles, and the share of the targets below each: near the quantile."""
+    predicted = np.reshape(predicted, (len(y), -1))
+    losses = [metrics.mean_pinball_loss(y, predicted[:, k], alpha=value) for k, value in enumerate(quantiles)]
+    below = np.mean(y[:, None] < predicted, axis=0)
+    shares = {f"share_below_{value:g}": float(share) for value, share in zip(quantiles, below, strict=True)}
+    return {"rows": len(y), "pinball_loss": float(np.mean(losses)), **shares}

@@ -164,7 +164,7 @@ def _tell(
     rows: int,
     more: dict[str, Any],
 ) -> None:
-    _, show = score_format(model.task)
+    _, show = score_format(model.task, curve.score_name)
     if arguments.json:
         print_json(
             {
@@ -210,7 +210,7 @@ def _report(
     refits: Refits | None,
     rows: int,
 ) -> str:
-    score, show = score_format(model.task)
+    score, show = score_format(model.task, curve.score_name)
     title = (
         f"{score.capitalize()} {show(curve.mean[0])} while all features live, "
         f"{show(curve.mean[HALF])} when half of them die."

@@ -45,6 +45,8 @@ class QuantilePredictions(DropoutLinearModel):
     """What the model and its search share: what quantiles are asked for, and the score."""
 
     quantile: Any
+    #: What `score` returns, in tables and on axes.
+    _score_name = "−pinball loss"
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Minus the mean pinball loss of the predictions, the mean over all quantiles: 0 is the best.

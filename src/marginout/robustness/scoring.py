@@ -64,13 +64,18 @@ def _readable(X: Any) -> Any:
     return X if are_texts(X) or is_frame(X) else numbers_in(X)
 
 
+def _last(estimator: Any) -> Any:
+    return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+
+
 def estimator_name(estimator: Any) -> str:
     """The class of an estimator, or of the last step of a pipeline."""
-    return type(estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator).__name__
+    return type(_last(estimator)).__name__
 
 
 def score_name(estimator: Any, scoring: Any) -> str:
-    """The name of a score, as a table and an axis give it."""
+    """The name of a score, as a table and an axis give it; a model may have one for its own `score`."""
     name = scoring if isinstance(scoring, str) else getattr(scoring, "__name__", None)
-    default = "accuracy" if is_classifier(estimator) else "R²"
-    return name or ("score" if scoring else default)
+    usual = "accuracy" if is_classifier(estimator) else "R²"
+    own: str = getattr(_last(estimator), "_score_name", usual)
+    return name or ("score" if scoring else own)
