@@ -35,6 +35,7 @@ from marginout._models.latent.stochastic import (
     Training,
     epochs,
     rate,
+    rates,
 )
 from marginout.losses import EpsilonInsensitive, Hinge, Quadratic, logistic
 from marginout.noise import BitSwap, Deletion, Dropout, Gaussian, GroupDropout, Laplace, Poisson
@@ -299,6 +300,19 @@ def test_the_rate_rises_and_falls_to_zero():
     assert_allclose(np.diff(rates[99:]), -1 / 5000)
     assert 0 < rates[-1] < 1e-3
     assert max(rate(step, 4) for step in range(4)) == 0.03 * 0.5
+
+
+def test_steps_of_a_wide_layer_are_short():
+    """Beyond WIDE units those of the hidden layer fall like 1/√K, those of output weights like 1/K."""
+    peaks = {}
+    for units in 64, 128, 512:
+        objective, draws = sampled(features(), Dropout(0.3))
+        net = objective.start(units, np.random.RandomState(0))
+        unit = float(np.sqrt(np.mean(net.alpha**2)))
+        found = rates(objective, net, SampledLoss(objective, draws, units))
+        peaks[units] = np.array(found) / [unit, 1, 1, 1]
+    assert_allclose(peaks[128] / peaks[64], [1, 1, np.sqrt(0.5), 1])
+    assert_allclose(peaks[512] / peaks[128], [0.5, 0.5, 0.25, 1])
 
 
 @pytest.mark.parametrize(
