@@ -11,7 +11,7 @@ per example and class.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,12 +20,36 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel
+from numpy.typing import NDArray
 
-from marginout._blocks.executors import OnDisk, Recipe, Stored, Threads
-from marginout._blocks.fit import block_shard, check_fit, minimize_blocks, prepare_block
+from marginout._blocks.executors import OnDisk, Recipe, Serial, Stored, Threads
+from marginout._blocks.fit import (
+    Glance,
+    Waiting,
+    block_rows,
+    block_shard,
+    check_block,
+    check_fit,
+    describe_block,
+    learn_laws,
+    minimize_blocks,
+    prepare_block,
+    starts_of,
+)
 from marginout._blocks.readers import read_npz, read_parquet, read_svmlight
+from marginout._core.design.conditional import conditional_design
 from marginout._core.design.storage import design_of
-from marginout._core.fit import Block, Plan, make_plan, merge, set_features, untouched_on_failure
+from marginout._core.fit import (
+    Block,
+    Checked,
+    Plan,
+    Summary,
+    make_plan,
+    merge,
+    set_features,
+    untouched_on_failure,
+)
+from marginout._core.gaussian import ClassLaws, Law, Rows
 from marginout._core.shard import Shard
 from marginout._core.validation import check_option
 
@@ -86,27 +110,91 @@ def fit(
         disk = OnDisk(Path(folder))
         kept: list[Any] = []
         summaries = []
-        for number, given in enumerate(blocks):
-            if not isinstance(given, (tuple, list)) or len(given) not in (2, 3):
-                raise ValueError(f"block {number} must be (X, y) or (X, y, sample_weight).")
-            block, summary = prepare_block(estimator, number, *given)
+        conditional = estimator.missing == "conditional"
+        for block, summary in (_conditional if conditional else _prepared)(estimator, blocks, disk, on_disk):
             summaries.append(summary)
             if block is not None:
                 kept.append(_store(disk, block) if on_disk else block)
-            del block, given
+            del block
         if not summaries:
             raise ValueError("blocks is empty: give at least one (X, y).")
         total = merge(summaries)
         set_features(estimator, total)
         plan = make_plan(estimator, total)
         if on_disk:
-            recipes = [_encoded(disk, block, plan) for block in kept]
+            recipes = [_encoded(disk, block, plan, estimator._law) for block in kept]
             minimize_blocks(estimator, disk, recipes, total, plan, checkpoint, every)
         else:
             with Parallel(n_jobs=n_jobs, require="sharedmem") as parallel:
                 shards = [block_shard(block, plan) for block in kept]
                 minimize_blocks(estimator, Threads(parallel), shards, total, plan, checkpoint, every)
     return estimator
+
+
+def _given(blocks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+    """The blocks and their numbers."""
+    for number, given in enumerate(blocks):
+        if not isinstance(given, (tuple, list)) or len(given) not in (2, 3):
+            raise ValueError(f"block {number} must be (X, y) or (X, y, sample_weight).")
+        yield number, given
+
+
+#: Blocks and their summaries; nothing of empty ones.
+Prepared = Iterator[tuple[Block | None, Summary | None]]
+
+
+def _prepared(model: Any, blocks: Iterable[Any], disk: OnDisk, on_disk: bool) -> Prepared:
+    """Every block, checked."""
+    model._law = None
+    for number, given in _given(blocks):
+        yield prepare_block(model, number, *given)
+
+
+def _conditional(model: Any, blocks: Iterable[Any], disk: OnDisk, on_disk: bool) -> Prepared:
+    """The same for missing="conditional": all blocks are kept until the laws of what is missing are known.
+
+    Sets: _law.
+    """
+    waiting: list[tuple[int, Any]] = []
+    glances: list[Glance | None] = []
+    for number, given in _given(blocks):
+        block = check_block(model, number, *given)
+        glances.append(None if block is None else block.glance)
+        if block is not None:
+            waiting.append((number, _set_aside(disk, block) if on_disk else block))
+    if not glances:
+        return
+    starts = starts_of(glances)
+    executor, rows = (disk, _stored_rows) if on_disk else (Serial(), _rows)
+    handles = [rows(model, block, start) for (_, block), start in zip(waiting, starts, strict=True)]
+    model._law = learn_laws(executor, handles, glances)
+    del handles
+    for i, (number, block) in enumerate(waiting):
+        waiting[i] = number, None
+        yield describe_block(model, model._law, number, block.load() if on_disk else block)
+        del block
+
+
+def _rows(model: Any, block: Waiting, start: int) -> Rows:
+    return block_rows(model, block.checked, start)
+
+
+def _set_aside(disk: OnDisk, block: Waiting) -> Recipe:
+    X, y, weights = block.checked
+    return Recipe(partial(_waiting, block.glance), disk.store(X, _storable(y), weights))
+
+
+def _waiting(glance: Glance, *arrays: Any) -> Waiting:
+    return Waiting(Checked(*arrays), glance)
+
+
+def _stored_rows(model: Any, block: Recipe, start: int) -> Recipe:
+    return block.then(partial(_rows, model, start=start))
+
+
+def _storable(y: NDArray[Any]) -> NDArray[Any]:
+    """Labels as a file can hold them: strings as such."""
+    return np.array(y.tolist()) if y.dtype == object else y
 
 
 class StoredBlock(NamedTuple):
@@ -119,24 +207,24 @@ class StoredBlock(NamedTuple):
 
 
 def _store(disk: OnDisk, block: Block) -> StoredBlock:
-    X, y = block.design.X, block.y
-    parts = [X]
-    if sp.issparse(X):
-        X = sp.csr_array((X.data, X.indices, X.indptr), shape=X.shape)  # with the indices that it will have
-        parts = [X.data, X.indices, X.indptr]
-    y = np.array(y.tolist()) if y.dtype == object else y  # strings, which a file can hold as such only
-    return StoredBlock(disk.store(*parts), X.shape, disk.store(y, block.weights))
+    X, y = block.design.X, _storable(block.y)
+    return StoredBlock(disk.store(*block.design.arrays()), X.shape, disk.store(y, block.weights))
 
 
-def _encoded(disk: OnDisk, block: StoredBlock, plan: Plan) -> Recipe:
+def _encoded(disk: OnDisk, block: StoredBlock, plan: Plan, law: Law | ClassLaws | None) -> Recipe:
     """A stored block with its targets worked out, once, as a recipe for its shard."""
     y, weights = block.y.load()
     encoded = disk.store(*plan.encode(y, weights))
-    return Recipe(partial(_shard, plan, block.shape), block.X, encoded)
+    return Recipe(partial(_shard, plan, block.shape, law), block.X, encoded)
 
 
-def _shard(plan: Plan, shape: tuple[int, int], *arrays: Any) -> Shard:
+def _shard(plan: Plan, shape: tuple[int, int], law: Any, *arrays: Any) -> Shard:
     *parts, Y, weights = arrays
-    X = parts[0] if len(parts) == 1 else sp.csr_array(tuple(parts), shape=shape)
     assert plan.loss is not None
-    return Shard.of(design_of(X, plan.noise), plan.loss, Y, weights)
+    if len(parts) == 2:
+        given, filled = parts
+        design = conditional_design(given, plan.noise, law.one, filled).reusing()
+    else:
+        X = parts[0] if len(parts) == 1 else sp.csr_array(tuple(parts), shape=shape)
+        design = design_of(X, plan.noise)
+    return Shard.of(design, plan.loss, Y, weights)

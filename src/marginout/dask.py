@@ -29,7 +29,20 @@ from marginout import DropoutQuantileRegressor as LocalQuantileRegressor
 from marginout import DropoutSVC as LocalSVC
 from marginout import DropoutSVR as LocalSVR
 from marginout._blocks.executors import add_up
-from marginout._blocks.fit import block_shard, block_weights, check_fit, minimize_blocks, prepare_block
+from marginout._blocks.fit import (
+    Glance,
+    Waiting,
+    block_rows,
+    block_shard,
+    block_weights,
+    check_block,
+    check_fit,
+    describe_block,
+    learn_laws,
+    minimize_blocks,
+    prepare_block,
+    starts_of,
+)
 from marginout._core.fit import (
     Block,
     Plan,
@@ -40,6 +53,7 @@ from marginout._core.fit import (
     size_of,
     untouched_on_failure,
 )
+from marginout._core.gaussian import ClassLaws, Law, Rows
 from marginout._core.interfaces import Array
 from marginout._core.shard import Shard
 from marginout._core.validation import warn_user
@@ -118,6 +132,8 @@ def _aligned(X: Any, y: Any, sample_weight: Any) -> list[list[Any]]:
 class DaskModel:
     """What the models on Dask collections share."""
 
+    _law: Law | ClassLaws | None
+
     def fit(
         self,
         X: Any,
@@ -159,7 +175,8 @@ class DaskModel:
         with untouched_on_failure(self):
             parts = _aligned(X, y, sample_weight)
             cluster = Cluster(_client(), len(parts[0]))
-            prepared = self._prepared(cluster, parts)
+            conditional = self.missing == "conditional"  # type: ignore[attr-defined]
+            prepared = (self._conditional if conditional else self._prepared)(cluster, parts)
             summaries = cluster.results(cluster.submit(_summary, prepared))
             total = merge(summaries)
             prepared = cluster.keep(prepared, [summary is not None for summary in summaries])
@@ -172,15 +189,30 @@ class DaskModel:
             minimize_blocks(self, cluster, shards, total, plan, checkpoint, every)
         return self
 
-    def _prepared(self, cluster: Cluster, parts: list[list[Any]]) -> list[Any]:
-        """Every block checked, on the workers: futures of (Block, Summary)."""
-        token = uuid4().hex
-        model, check = delayed(clone(self)), delayed(_prepare, pure=False)
+    def _prepared(self, cluster: Cluster, parts: list[list[Any]], task: Any = None) -> list[Any]:
+        """Every block checked, on the workers: futures of (Block, Summary), or of what another task makes."""
+        token, task = uuid4().hex, task or _prepare
+        model, check = delayed(clone(self)), delayed(task, pure=False)
+        name = task.__name__.strip("_")
         tasks = [
-            check(model, i, *given, dask_key_name=f"marginout-prepare-{token}-{i}")
+            check(model, i, *given, dask_key_name=f"marginout-{name}-{token}-{i}")
             for i, given in enumerate(zip(*parts, strict=True))
         ]
         return cluster.compute(tasks)
+
+    def _conditional(self, cluster: Cluster, parts: list[list[Any]]) -> list[Any]:
+        """The same for missing="conditional": the laws of what is missing are learnt of all blocks first.
+
+        Sets: _law.
+        """
+        waiting = self._prepared(cluster, parts, _check)
+        glances = cluster.results(cluster.submit(_glance, waiting))
+        starts = starts_of(glances)
+        waiting = cluster.keep(waiting, [glance is not None for glance in glances])
+        model = [clone(self)] * len(waiting)
+        self._law = learn_laws(cluster, cluster.submit(_rows, model, waiting, starts), glances)
+        laws, numbers = [self._law] * len(waiting), list(cluster.numbers)
+        return cluster.submit(_describe, model, laws, numbers, waiting)
 
     def predict(self, X: Any) -> Any:
         """Predicted classes or targets, lazily for Dask collections.
@@ -276,6 +308,22 @@ def _call(model: Any, name: str, X: Any, nothing: NDArray[Any]) -> Any:
 
 def _prepare(model: Any, number: int, *given: Any) -> tuple[Block | None, Summary | None]:
     return on_block(prepare_block, number, model, number, *given)  # type: ignore[no-any-return]
+
+
+def _check(model: Any, number: int, *given: Any) -> Waiting | None:
+    return on_block(check_block, number, model, number, *given)  # type: ignore[no-any-return]
+
+
+def _glance(waiting: Waiting | None) -> Glance | None:
+    return None if waiting is None else waiting.glance
+
+
+def _rows(model: Any, waiting: Waiting, start: int) -> Rows:
+    return block_rows(model, waiting.checked, start)
+
+
+def _describe(model: Any, law: Any, number: int, waiting: Waiting) -> tuple[Block, Summary]:
+    return describe_block(model, law, number, waiting)
 
 
 def _client() -> Any:

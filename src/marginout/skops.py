@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 
 import marginout
 from marginout import noise
-from marginout._core.gaussian import Law
+from marginout._core.gaussian import ClassLaws, Law
 from marginout._models.online.stream import Stream
 from marginout.noise._auto import Extent
 
@@ -44,7 +44,6 @@ def trusted_types() -> list[str]:
         for kind in (getattr(module, name) for name in module.__all__)
         if inspect.isclass(kind) and issubclass(kind, base) and not inspect.isabstract(kind)
     )
-    names = [
-        f"{kind.__module__}.{kind.__qualname__}" for kind in (*public, Stream, Extent, Law, noise.Moments)
-    ]
+    kinds = *public, Stream, Extent, Law, ClassLaws, noise.Moments
+    names = [f"{kind.__module__}.{kind.__qualname__}" for kind in kinds]
     return sorted([*names, "marginout.solvers.online.Stream"])  # its name in files of before

@@ -186,6 +186,25 @@ def test_killed_workers_change_nothing_but_time(name):
     assert fits >= 1
 
 
+@pytest.mark.parametrize("share", [0.0, 0.2])
+def test_the_laws_of_what_is_missing(client, share):
+    """Rows that miss values, and complete ones; sums over the blocks of two workers, one block empty."""
+    client.cluster.scale(2)
+    client.wait_for_workers(2, timeout=LIMIT / 2)
+    rng = np.random.default_rng(0)
+    Z = np.where(rng.random(X.shape) < share, np.nan, X)[:, X.std(axis=0) > 0]
+    y, weights, chunks = DIGITS % 3, WEIGHTS, CHUNKS[2]
+    model = DropoutLogisticRegression(noise=0.2, missing="conditional", **TIGHT)
+    whole = LOCAL[type(model)](**model.get_params()).fit(Z, y, weights)
+    rows = da.from_array(Z, chunks=(chunks, 30))
+    model.fit(rows, da.from_array(y, chunks=123), da.from_array(weights, chunks=150))
+    assert_same(model, whole)
+    assert_allclose(model._law.one.covariance(), whole._law.one.covariance(), atol=1e-9)
+    punched = np.where(rng.random(Z.shape) < 0.4, np.nan, Z)
+    found = model.predict_proba(da.from_array(punched, chunks=(100, 30))).compute()
+    assert_allclose(found, whole.predict_proba(punched), atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("workers", "name"),
     [

@@ -103,6 +103,10 @@ class Recipe:
     def load(self) -> Any:
         return self._make(*(array for part in self._parts for array in part.load()))
 
+    def then(self, change: Callable[[Any], Any]) -> Recipe:
+        """A recipe of what `change` makes of this one."""
+        return Recipe(lambda *arrays: change(self._make(*arrays)), *self._parts)
+
 
 class OnDisk(Serial):
     """One block after the other, made by its recipe when its turn comes; states in files of a folder."""

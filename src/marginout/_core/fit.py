@@ -107,17 +107,44 @@ def prepare(model: Any, X: Any, y: Any, weights: Callable[[Any], Array]) -> tupl
 
     Sets: n_features_in_ and feature_names_in_ of the model.
     """
+    checked = check(model, X, y, weights)
+    model._learn_law(*checked)
+    return describe(model, checked)
+
+
+class Checked(NamedTuple):
+    """Examples that follow the model's rules."""
+
+    X: Any
+    y: NDArray[Any]
+    weights: Array
+
+
+def check(model: Any, X: Any, y: Any, weights: Callable[[Any], Array]) -> Checked:
+    """A block of examples by the model's rules.
+
+    Sets: n_features_in_ and feature_names_in_ of the model.
+    """
     X, y = model._validated_for_fit(X, y)
-    own = weights(X)
-    noise = model._noise()
-    design = model._design(X, noise, own)
+    return Checked(X, y, weights(X))
+
+
+def describe(model: Any, checked: Checked) -> tuple[Block, Summary]:
+    """A checked block and its summary, for a model that knows the laws of what is missing."""
+    X, y, own = checked
+    design = model._design(X, model._noise())
     y, seen = model._look(y, own)
-    names = tuple(model.feature_names_in_) if hasattr(model, "feature_names_in_") else None
+    names = names_of(model)
     size = size_of(design.X)
     extent = Extent.of(design.X, own) if model._asks_for_noise() else None
     weight = float(own.sum())
     summary = Summary(design.n, design.nnz, design.d, size, weight, names, seen, design.far(), extent)
     return Block(design, y, own), summary
+
+
+def names_of(model: Any) -> tuple[str, ...] | None:
+    """The names of a model's features, if they have any."""
+    return tuple(model.feature_names_in_) if hasattr(model, "feature_names_in_") else None
 
 
 def size_of(X: Any) -> int:
@@ -134,15 +161,7 @@ def merge(summaries: Iterable[Summary | None]) -> Summary:
     (start, first), *others = known
     total = first
     for number, other in others:
-        if other.d != first.d:
-            raise ValueError(
-                f"block {number} has {other.d} features but block {start} has {first.d}: "
-                "all blocks must have the same."
-            )
-        if other.names != first.names:
-            raise ValueError(
-                f"block {number} has features of other names, or in another order, than block {start}."
-            )
+        check_alike(start, first, number, other)
         seen: Any = total.seen
         total = Summary(
             total.n + other.n,
@@ -155,9 +174,27 @@ def merge(summaries: Iterable[Summary | None]) -> Summary:
             total.far or other.far,
             None if total.extent is None or other.extent is None else total.extent.merge(other.extent),
         )
-    if total.weight == 0:
-        raise ValueError("sample_weight is zero for every example: at least one must be positive.")
+    check_weight(total.weight)
     return total
+
+
+def check_alike(start: int, first: Any, number: int, other: Any) -> None:
+    """Raise unless two blocks have the same features; `d` and `names` say which."""
+    if other.d != first.d:
+        raise ValueError(
+            f"block {number} has {other.d} features but block {start} has {first.d}: "
+            "all blocks must have the same."
+        )
+    if other.names != first.names:
+        raise ValueError(
+            f"block {number} has features of other names, or in another order, than block {start}."
+        )
+
+
+def check_weight(total: float) -> None:
+    """Raise if there is no example of positive weight."""
+    if total == 0:
+        raise ValueError("sample_weight is zero for every example: at least one must be positive.")
 
 
 def make_plan(model: Any, total: Summary) -> Plan:
@@ -188,7 +225,8 @@ def make_shard(block: Block, plan: Plan) -> Shard:
 def sum_of_shards(model: Any, executor: Executor, shards: Handles, total: Summary, plan: Plan) -> Objective:
     """F of examples in several shards."""
     _, coefficient, _, groups = plan.noise.moments(total.d)
-    grouping = None if groups is None else Grouping(groups)
+    # Where rows miss values, features of several groups depend on one another.
+    grouping = None if groups is None or model._law is not None else Grouping(groups)
     traits = Traits(total.n, total.d, total.nnz, not coefficient.any(), total.far, grouping)
     K, fit_intercept = plan.targets.K, plan.fit_intercept
     assert plan.loss is not None

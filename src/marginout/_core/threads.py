@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
+from threading import current_thread, main_thread
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -40,8 +41,12 @@ def one_blas_thread() -> Any:
 
 
 def in_order(work: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:
-    """`work` of all items, in their order, in so many threads; few results wait to be taken."""
-    if threads == 1:
+    """`work` of all items, in their order, in so many threads; few results wait to be taken.
+
+    What another thread than the main one asks for stays in it: callers that limit BLAS at the same time
+    would restore one another's limits.
+    """
+    if threads == 1 or current_thread() is not main_thread():
         yield from map(work, items)
         return
     with one_blas_thread(), ThreadPoolExecutor(threads) as pool:

@@ -25,7 +25,7 @@ from marginout._core.fit import (
     untouched_on_failure,
     with_callbacks,
 )
-from marginout._core.gaussian import Law, estimate
+from marginout._core.gaussian import ClassLaws, Law, learn
 from marginout._core.interfaces import Array, Minimizer, Penalty, Solver
 from marginout._core.joint import join
 from marginout._core.missing import OPTIONS as MISSING
@@ -68,8 +68,8 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
     _fitted_noise: Noise | None = None
     #: Whether `noise` may be "auto".
     _chooses_noise = False
-    #: The normal law of the features, of models with missing="conditional".
-    _law: Law | None = None
+    #: The normal law of the features, or those of the classes, of models with missing="conditional".
+    _law: Law | ClassLaws | None = None
     #: What `missing` may be.
     _missing_options: tuple[str, ...] = MISSING
 
@@ -228,18 +228,28 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
             return self._fitted_law().fill(X) if has_missing(X) else X
         return delete_missing(X, noise) if self.missing == "deleted" else X
 
-    def _design(self, X: Any, noise: Noise, weights: Array) -> Any:
-        """The design of validated X to fit to.
+    def _learn_law(self, X: Any, y: NDArray[Any], weights: Array) -> None:
+        """Learn what validated X says of values that are missing.
 
         Sets: _law.
         """
         self._law = None
         if self.missing == "conditional":
-            self._law = estimate(X[weights > 0] if weights.any() else X).law
-            return conditional_design(X, noise, self._law)
+            kept = weights > 0 if weights.any() else slice(None)
+            kinds = self._kinds(y)
+            self._law = learn(X[kept], None if kinds is None else kinds[kept])
+
+    def _kinds(self, y: NDArray[Any]) -> NDArray[Any] | None:
+        """What may tell rows of different laws apart: nothing."""
+        return None
+
+    def _design(self, X: Any, noise: Noise) -> Any:
+        """The design of validated X to fit to."""
+        if self.missing == "conditional":
+            return conditional_design(X, noise, self._fitted_law().one)
         return make_design(check_features(self._without_missing(X, noise), noise), noise)
 
-    def _fitted_law(self) -> Law:
+    def _fitted_law(self) -> Law | ClassLaws:
         if self._law is None:
             raise ValueError(
                 f"missing='conditional' was set after the fit: fit {type(self).__name__} again, so that it "
@@ -312,6 +322,10 @@ class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[mi
 
     def _look(self, y: Any, weights: Array) -> tuple[NDArray[Any], Seen]:
         return y, (Indicators if y.ndim == 2 else Labels).of(y, weights)
+
+    def _kinds(self, y: NDArray[Any]) -> NDArray[Any] | None:
+        """The classes, if an example has one."""
+        return y if y.ndim == 1 else None
 
     def _targets(self, seen: Any, fit_intercept: bool, d: int) -> Targets:
         if seen.several:

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from marginout._core.design.conditional import ConditionalDesign
 from marginout._core.design.storage import Design, make_design
 from marginout._core.fit import TOL_UNIT
-from marginout._core.gaussian import Law, estimate
+from marginout._core.gaussian import ClassLaws, Law, estimate, learn
 from marginout._core.interfaces import Array, Penalty
 from marginout._core.missing import delete_missing, has_missing
 from marginout._core.targets import Targets
@@ -54,7 +54,7 @@ class Problem:
     max_iter: int
     certified: bool  # whether gaps must be certificates
     #: The law of the features of every training set, where NaN is filled in by it.
-    laws: list[Law] | None = None
+    laws: list[Law | ClassLaws] | None = None
 
     def __post_init__(self) -> None:
         self._complete = not has_missing(self.X)
@@ -74,7 +74,7 @@ class Problem:
         """The design of a training set, of that of X without what is missing."""
         if self.laws is None:
             return base
-        return ConditionalDesign(self.X, noise, self.laws[training], base)
+        return ConditionalDesign(self.X, noise, self.laws[training].one, base)
 
     def seen(self, noise: Noise, training: int) -> Any:
         """X as a model of a training set scores it."""
@@ -97,7 +97,6 @@ def pose(
     """
     conditional = estimator.missing == "conditional" and has_missing(X)
     X = X if conditional else make_design(X, resolve(0.0)).X
-    laws = training_laws(X, weights, rows) if conditional else None
     estimator = clone(estimator)
     fit_intercept = check_flag("fit_intercept", estimator.fit_intercept)
     y, seen = estimator._look(y, weights)
@@ -106,6 +105,7 @@ def pose(
             "y is a matrix of several labels, but a search or a path takes one label of each example: wrap "
             "the search in sklearn.multioutput.MultiOutputClassifier, or search with GridSearchCV."
         )
+    laws = training_laws(X, estimator._kinds(y), weights, rows) if conditional else None
     targets = estimator._targets(seen, fit_intercept, X.shape[1])
     Y, _ = targets.encode(y, weights)
     trainings = []
@@ -136,9 +136,12 @@ def pose(
     )
 
 
-def training_laws(X: Any, weights: Array, rows: Sequence[NDArray[np.intp]]) -> list[Law]:
-    """The law of the features of every training set, by the rows that weigh anything."""
-    return [estimate(X[kept][weights[kept] > 0]).law for kept in rows]
+def training_laws(
+    X: Any, kinds: NDArray[Any] | None, weights: Array, rows: Sequence[NDArray[np.intp]]
+) -> list[Law | ClassLaws]:
+    """The laws of the features of every training set, by the rows that weigh anything."""
+    used = [kept[weights[kept] > 0] for kept in rows]
+    return [learn(X[kept], None if kinds is None else kinds[kept]) for kept in used]
 
 
 def _classes_of(estimator: Any, targets: Any, y: NDArray[Any], own: Array) -> Training:

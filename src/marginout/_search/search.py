@@ -371,7 +371,7 @@ class Scorer:
         if self._scorer is not None and model.missing == "conditional" and self._laws is None:
             # X is complete, but the scorer may take values away.
             weights = np.ones(len(y)) if self._weights is None else self._weights
-            self._laws = training_laws(X, weights, [train for train, _ in folds])
+            self._laws = training_laws(X, model._kinds(y), weights, [train for train, _ in folds])
         self._classes = problem.targets.classes
         self._weighted = self._weights is not None
 

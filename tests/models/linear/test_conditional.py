@@ -197,6 +197,8 @@ def test_probabilities_are_expected_ones(classes):
     assert np.abs(got[:, 1] - want[:, 1]).max() < np.abs(plug_in[:, -classes + 1] - want[:, 1]).max()
 
 
+# Of hinges without noise, rounding says whether a fit ends at tol or says how near it is.
+@pytest.mark.filterwarnings("ignore:Stopped where F")
 @pytest.mark.parametrize("name", ["none", "dropout"])
 @pytest.mark.parametrize("kind", [DropoutSVC, DropoutLogisticRegression])
 def test_pairwise_losses_have_the_conic_solvers_optimum(name, kind):
@@ -240,8 +242,8 @@ def test_the_probabilities_of_a_softmax_are_expected_ones():
     got, plugged = model.predict_proba(X), softmax(scores, axis=1)
     complete = ~np.isnan(X).any(axis=1)
     np.testing.assert_allclose(got[complete], plugged[complete], rtol=1e-12)
-    assert np.abs(got - want).max() < 0.06
-    assert np.abs(got - want).mean() < 0.5 * np.abs(plugged - want).mean()
+    assert np.abs(got - want).max() < 0.03
+    assert np.abs(got - want).mean() < 0.2 * np.abs(plugged - want).mean()
 
 
 @EDGE
@@ -315,8 +317,6 @@ def test_what_is_refused_names_a_cure():
         DropoutSVC(missing="conditional").fit(sp.csr_array(np.nan_to_num(X)), y)
     with pytest.raises(ValueError, match="transform X by a GaussianImputer"):
         DropoutSVC(missing="conditional").partial_fit(X, y, classes=[-1, 1])
-    with pytest.raises(ValueError, match="transform every block"):
-        marginout.blocks.fit(DropoutSVC(missing="conditional"), [(X, y)])
     explicit = ExplicitCorruptionClassifier(DropoutSVC(missing="conditional"), noise=Missing(0.3), n_copies=2)
     with pytest.raises(ValueError, match="set blocks=False"):
         explicit.fit(np.nan_to_num(X), y)

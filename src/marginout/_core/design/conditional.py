@@ -29,10 +29,10 @@ class ConditionalDesign(interfaces.Design):
     dependent = True
     noiseless = False
 
-    def __init__(self, X: NDArray[Any], noise: Noise, law: Law, base: Design) -> None:
+    def __init__(self, X: NDArray[Any], noise: Noise, law: Law, base: Design, filled: Any = None) -> None:
         missing = np.isnan(X)
-        #: X with conditional means.
-        self.X = law.fill(X)
+        #: X with conditional means, and as it was given.
+        self.X, self.given = law.fill(X) if filled is None else filled, X
         self.base = base
         self.n, self.d, self.nnz = self.base.n, self.base.d, X.size
         rows = np.flatnonzero(missing.any(axis=1))
@@ -52,6 +52,10 @@ class ConditionalDesign(interfaces.Design):
         """Additive noise is on what is missing, too, in the design of what is known."""
         return self.base.coefficient if self.base.power == 0 else np.zeros(self.d)
 
+    def arrays(self) -> list[NDArray[Any]]:
+        """X as it was given, and with conditional means."""
+        return [self.given, self.X]
+
     def under(self, noise: Noise) -> Self:
         """The design under a noise of shift 0, if this one was made without any; else itself."""
         return self._on(self.base.under(noise))
@@ -66,7 +70,8 @@ class ConditionalDesign(interfaces.Design):
     def take(self, rows: slice | NDArray[np.intp]) -> Self:
         """The same design for a copy of some of the examples."""
         design = self._on(self.base.take(rows))
-        design.X, design._hidden, design.n = self.X[rows], self._hidden[rows], design.base.n
+        design.X, design.given, design._hidden = self.X[rows], self.given[rows], self._hidden[rows]
+        design.n = design.base.n
         design.nnz = design.X.size
         place = np.full(self.n, -1)
         place[self._rows] = self._patterns.index
@@ -83,8 +88,10 @@ class ConditionalDesign(interfaces.Design):
         return self._on(self.base.serial())
 
     def reusing(self) -> Self:
-        """The same design; passes over what is known use buffers again."""
-        return self._on(self.base.reusing())
+        """The same design for a block: passes over what is known use buffers again, and little is kept."""
+        design = self._on(self.base.reusing())
+        design._variance = self._variance.forgetful()
+        return design
 
     def threads(self, work: int) -> int:
         return self.base.threads(work)
@@ -145,8 +152,8 @@ class ConditionalDesign(interfaces.Design):
         return design
 
 
-def conditional_design(X: NDArray[Any], noise: Noise, law: Law) -> Any:
-    """The design of dense X, in which NaN has the law's conditional moments."""
+def conditional_design(X: NDArray[Any], noise: Noise, law: Law, filled: Any = None) -> Any:
+    """The design of dense X, in which NaN has the law's conditional moments; `filled` has them, if known."""
     missing = np.isnan(X)
     base = make_design(check_features(np.where(missing, X.dtype.type(0), X), noise), noise)
-    return ConditionalDesign(X, noise, law, base) if missing.any() else base
+    return ConditionalDesign(X, noise, law, base, filled) if missing.any() else base

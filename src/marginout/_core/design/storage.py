@@ -84,6 +84,14 @@ class Design(Hessians):
         # The coefficient as a pass sees it: additive noise is none of its business.
         self._kappa = self.coefficient if self.power else np.zeros(self.d)
 
+    def arrays(self) -> list[NDArray[Any]]:
+        """What X is made of, in the form that it has here."""
+        X = self.X
+        if not sp.issparse(X):
+            return [X]
+        X = sp.csr_array((X.data, X.indices, X.indptr), shape=X.shape)  # with the indices that it will have
+        return [X.data, X.indices, X.indptr]
+
     def under(self, noise: Noise) -> Design:
         """The design under a noise, if this one was made without any; else itself."""
         if not self.noiseless or not noise.moments(self.d).coefficient.any():

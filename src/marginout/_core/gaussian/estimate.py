@@ -16,6 +16,7 @@ All else is found by expectation-maximisation, which begins at the law of these 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,20 +45,25 @@ class Estimate(NamedTuple):
     converged: bool
 
 
-class Sample(NamedTuple):
-    """Standardised rows, 0 where missing, and ν."""
+class Rows:
+    """Rows in which NaN is missing, and what is asked of them again and again."""
 
-    Y: Array
-    patterns: Patterns
-    prior: float
+    #: X, the classes of the rows, where they have any, and how many rows come before.
+    def __init__(self, X: NDArray[np.floating], y: NDArray[Any] | None = None, start: int = 0) -> None:
+        self.X, self.y, self.start = X, y, start
+
+    @cached_property
+    def patterns(self) -> Patterns:
+        return Patterns(~np.isnan(self.X))
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """Whether each value is missing."""
+        return np.asarray(~self.patterns.known[self.patterns.index])
 
 
-class Expected(NamedTuple):
-    """What a law says of a sample: its log-likelihood, E z of every row, and what a step needs besides."""
-
-    value: float
-    Z: Array
-    total: Array
+#: Σ task(rows, *args) over all rows, wherever they are: a tuple of arrays.
+Sum = Callable[..., Any]
 
 
 def estimate(
@@ -67,76 +73,105 @@ def estimate(
     tol: float = 1e-4,
     max_iter: int = 100,
 ) -> Estimate:
-    """The law of the rows of X, in which NaN is missing.
+    """The law of the rows of X, in which NaN is missing; see `estimate_from`."""
+    rows = Rows(X)
+    return estimate_from(lambda task, *args: task(rows, *args), rank, shrinkage, tol, max_iter)
+
+
+def estimate_from(
+    add_up: Sum,
+    rank: int | None = None,
+    shrinkage: float | None = None,
+    tol: float = 1e-4,
+    max_iter: int = 100,
+) -> Estimate:
+    """The law of rows that are known by sums over them.
 
     `rank` is that of L; from d on, or None for d of up to 64, Σ is any matrix. The steps end when one gains
     less than `tol` in the mean log-likelihood of a known value.
     """
-    known = ~np.isnan(X)
-    mean, scale = _moments(X, known)
-    n, d = X.shape
+    n, count, mean, scale = _moments(add_up)
+    d = len(mean)
     law = Law(mean, scale, np.zeros((d, 1)), np.ones(d))
-    Y = law.standardised(X)
-    S, found = _correlations(Y, known & (scale > 0))
+    S, found = _correlations(*add_up(_products, law))
     rho = found if shrinkage is None else shrinkage
     prior = n * rho / (1.0 - rho)
     S = (n * S + prior * np.eye(d)) / (n + prior)
-    gain = tol * max(1, int(known.sum()))
-    whole = bool(known.all())
+    gain = tol * max(1.0, count.sum())
+    whole = count.sum() == n * d
     if d <= FULL if rank is None else rank >= d:
-        law = _full(law, S)
+        law = full_law(law, S)
         if whole:
             return Estimate(law, rho, [_value(law, S, n + prior)], True)
-        collect, step = _missing_covariance, _full_step
+        expected: Any = _full_sums
+        step: Any = _full_step
     else:
         law = _start(law, S, min(rank or FULL, max(1, n - 1), d))
         if whole:
             law, history, converged = _factors(law, S, n + prior, gain, max_iter)
             return Estimate(law, rho, history, converged)
-        collect, step = _second_moments, _low_rank_step
-    sample = Sample(Y, Patterns(known), prior)
-    expected = expect(law, sample, collect)
-    history = [expected.value]
-    for _ in range(max_iter):
-        law = step(law, sample, expected)
-        expected = expect(law, sample, collect)
-        history.append(expected.value)
-        if history[-1] - history[-2] < gain:
+        expected, step = _low_rank_sums, _low_rank_step
+    history, identity = [], np.eye(d)
+    for _ in range(max_iter + 1):
+        value, *sums = add_up(expected, law)
+        history.append(float(value) + _value(law, identity, prior))
+        if len(history) > 1 and history[-1] - history[-2] < gain:
             return Estimate(law, rho, history, True)
+        if len(history) <= max_iter:
+            law = step(law, n, prior, *sums)
     return Estimate(law, rho, history, False)
 
 
-def _moments(X: NDArray[np.floating], known: NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Mean and deviation of what is known of every feature; 0 of one of which nothing is known."""
-    count = np.maximum(known.sum(axis=0), 1)
-    mean = np.where(known, X, 0.0).sum(axis=0, dtype=np.float64) / count
-    centred = np.where(known, X - mean, 0.0)
-    mean += centred.sum(axis=0) / count
-    with np.errstate(over="ignore"):
-        scale = np.sqrt(np.einsum("nd,nd->d", centred, centred) / count)
-    if not np.isfinite(scale).all():
-        raise ValueError(
-            f"X has values as large as {np.nanmax(np.abs(X)):.1e}, too large to square: scale the features."
-        )
+def _moments(add_up: Sum) -> tuple[int, Array, Array, Array]:
+    """n; how often each feature is known; mean and deviation of what is known of it, 0 if nothing is."""
+    n, count, total = add_up(_totals)
+    at_least = np.maximum(count, 1)
+    mean = total / at_least
+    rest, squares = add_up(_centred, mean)
+    mean = mean + rest / at_least
+    if not np.isfinite(squares).all():
+        worst = int(np.argmin(np.isfinite(squares)))
+        raise ValueError(f"Feature {worst} of X has values that are too large to square: scale the features.")
+    scale = np.sqrt(squares / at_least)
     scale[scale <= 1e-12 * np.abs(mean)] = 0.0  # rounding
-    return mean, scale
+    return int(n), count, mean, scale
 
 
-def _correlations(Y: Array, known: NDArray[np.bool_]) -> tuple[Array, float]:
+def _totals(rows: Rows) -> tuple[Array, ...]:
+    """n, and how often each feature is known, and its sum."""
+    known = ~np.isnan(rows.X)
+    total = np.where(known, rows.X, 0.0).sum(axis=0, dtype=np.float64)
+    return np.array(len(rows.X)), known.sum(axis=0, dtype=np.float64), total
+
+
+def _centred(rows: Rows, mean: Array) -> tuple[Array, Array]:
+    """Σ (x − mean) and Σ (x − mean)² of what is known."""
+    centred = rows.X - mean
+    centred[np.isnan(centred)] = 0.0
+    with np.errstate(over="ignore"):
+        return centred.sum(axis=0), np.einsum("nd,nd->d", centred, centred)
+
+
+def _products(rows: Rows, law: Law) -> tuple[Array, Array, Array]:
+    """Of each pair of features, how often both are known, and Σ of their products and of the squared ones."""
+    Y = law.standardised(rows.X)
+    seen = (~np.isnan(rows.X) & (law.scale > 0)).astype(np.float64)
+    squares = Y * Y
+    return seen.T @ seen, Y.T @ Y, squares.T @ squares
+
+
+def _correlations(pairs: Array, products: Array, squares: Array) -> tuple[Array, float]:
     """r of standardised rows, each pair of features by the rows where both are known, and its ρ."""
-    seen = known.astype(np.float64)
-    pairs = seen.T @ seen
     some = pairs > 1
     count = np.where(some, pairs, 2.0)
-    r = np.where(some, Y.T @ Y / count, 0.0)
-    squares = Y * Y
-    spread = np.where(some, (squares.T @ squares / count - r * r) / (count - 1.0), 0.0)
+    r = np.where(some, products / count, 0.0)
+    spread = np.where(some, (squares / count - r * r) / (count - 1.0), 0.0)
     np.fill_diagonal(spread, 0.0)
     total = float((r * r).sum() - (np.diag(r) ** 2).sum())
     return r, float(np.clip(spread.sum() / total, OWN, MOST)) if total > 0 else MOST
 
 
-def _full(law: Law, S: Array) -> Law:
+def full_law(law: Law, S: Array) -> Law:
     """The law of covariance S, in units of its scale."""
     values, vectors = np.linalg.eigh(S)
     own = max(0.5 * float(values[0]), OWN)
@@ -180,11 +215,10 @@ def _factors(law: Law, S: Array, n: float, gain: float, max_iter: int) -> tuple[
 Collect = Callable[[Law, Patterns, slice, Array, Array], Array]
 
 
-def expect(law: Law, sample: Sample, collect: Collect) -> Expected:
-    """What the law says of the sample."""
-    patterns = sample.patterns
-    Z = sample.Y @ (law.loadings / law.noise[:, None])
-    logs, value = np.log(law.noise), -float((sample.Y**2 / law.noise).sum())
+def _expect(law: Law, Y: Array, patterns: Patterns, collect: Collect) -> tuple[float, Array, Array]:
+    """The log-likelihood of standardised rows, E z of every row, and what a step needs besides."""
+    Z = Y @ (law.loadings / law.noise[:, None])
+    logs, value = np.log(law.noise), -float((Y**2 / law.noise).sum())
 
     def run(some: slice) -> tuple[float, Array]:
         A = law.precisions(patterns.known[some])
@@ -200,15 +234,7 @@ def expect(law: Law, sample: Sample, collect: Collect) -> Expected:
     for own, each in in_order(run, law.slices(patterns), worker_threads(len(patterns) * law.loadings.size)):
         value += own
         total += each
-    return Expected(0.5 * value + _value(law, np.eye(len(logs)), sample.prior), Z, total)
-
-
-def _moved(law: Law, shift: Array, sample: Sample) -> Law:
-    """The law with its mean moved, in units of its scale; the rows move with it."""
-    missing = ~sample.patterns.known[sample.patterns.index]
-    sample.Y[...] -= shift
-    sample.Y[missing] = 0.0
-    return Law(law.mean + law.scale * shift, law.scale, law.loadings, law.noise)
+    return 0.5 * value, Z, total
 
 
 def _missing_covariance(law: Law, patterns: Patterns, some: slice, G: Array, E: Array) -> Array:
@@ -216,16 +242,19 @@ def _missing_covariance(law: Law, patterns: Patterns, some: slice, G: Array, E: 
     return law.summed_covariance(~patterns.known[some], G, patterns.counts[some])
 
 
-def _full_step(law: Law, sample: Sample, expected: Expected) -> Law:
+def _full_sums(rows: Rows, law: Law) -> tuple[Any, ...]:
+    """The log-likelihood, Σ E y and Σ E yyᵀ of rows in units of the law's scale, centred at its mean."""
+    Y, missing = law.standardised(rows.X), rows.missing
+    value, Z, covariance = _expect(law, Y, rows.patterns, _missing_covariance)
+    Y[missing] = (Z @ law.loadings.T)[missing]
+    return np.array(value), Y.sum(axis=0), Y.T @ Y + covariance
+
+
+def _full_step(law: Law, n: int, prior: float, total: Array, squares: Array) -> Law:
     """One step of expectation-maximisation, where Σ is any matrix."""
-    patterns = sample.patterns
-    missing = ~patterns.known[patterns.index]
-    filled = np.where(missing, expected.Z @ law.loadings.T, sample.Y)
-    shift = filled.mean(axis=0)
-    filled -= shift
-    S = filled.T @ filled + expected.total
-    np.einsum("dd->d", S)[...] += sample.prior
-    return _full(_moved(law, shift, sample), S / (len(filled) + sample.prior))
+    shift = total / n
+    S = squares - n * np.outer(shift, shift) + prior * np.eye(len(shift))
+    return full_law(law.moved(shift), S / (n + prior))
 
 
 def _second_moments(law: Law, patterns: Patterns, some: slice, G: Array, E: Array) -> Array:
@@ -240,16 +269,27 @@ def _second_moments(law: Law, patterns: Patterns, some: slice, G: Array, E: Arra
     return np.asarray(patterns.known[some].T.astype(np.float64) @ Q)
 
 
-def _low_rank_step(law: Law, sample: Sample, expected: Expected) -> Law:
+def _low_rank_sums(rows: Rows, law: Law) -> tuple[Any, ...]:
+    """The log-likelihood; where each feature is known Σ E zzᵀ, Σ y E z and Σ E z; its count, Σ y and Σ y²."""
+    Y, patterns = law.standardised(rows.X), rows.patterns
+    value, Z, second = _expect(law, Y, patterns, _second_moments)
+    if not len(Y):
+        second = np.zeros((len(law.mean), len(law.triangle[0])))
+    first = patterns.known.T.astype(np.float64) @ patterns.sums(Z)
+    own = np.array([patterns.counts @ patterns.known, Y.sum(axis=0), np.einsum("nd,nd->d", Y, Y)])
+    return np.array(value), second, Y.T @ Z, first, own
+
+
+def _low_rank_step(
+    law: Law, n: int, prior: float, second: Array, cross: Array, first: Array, own: Array
+) -> Law:
     """One step of expectation-maximisation for a low rank: a regression on z and 1 for every feature."""
-    patterns, r, d = sample.patterns, law.rank, len(law.mean)
-    Y, Z, prior, (rows, columns) = sample.Y, expected.Z, sample.prior, law.triangle
+    r, d, (rows, columns) = law.rank, len(law.mean), law.triangle
+    count, total, squares = own
     system = np.zeros((d, r + 1, r + 1))
-    system[:, rows, columns] = system[:, columns, rows] = expected.total
-    right = np.zeros((d, r + 1))
-    right[:, :r], right[:, r] = Y.T @ Z, Y.sum(axis=0)
-    count = patterns.counts @ patterns.known
-    system[:, r, :r] = system[:, :r, r] = patterns.known.T.astype(np.float64) @ patterns.sums(Z)
+    system[:, rows, columns] = system[:, columns, rows] = second
+    right = np.column_stack([cross, total])
+    system[:, r, :r] = system[:, :r, r] = first
     system[:, r, r] = np.maximum(count, 1.0)
     if prior:
         G = law.posteriors(np.ones((1, d), dtype=bool))[0]
@@ -257,7 +297,6 @@ def _low_rank_step(law: Law, sample: Sample, expected: Expected) -> Law:
         system[:, :r, :r] += prior * (G + B.T @ B)
         right[:, :r] += prior * B
     solved = np.linalg.solve(system, right[..., None])[..., 0].astype(np.float64, copy=False)
-    squares = np.einsum("nd,nd->d", Y, Y) + prior
-    noise = (squares - np.einsum("dr,dr->d", solved, right)) / np.maximum(count + prior, 1e-300)
-    moved = _moved(law, solved[:, r], sample)
+    noise = (squares + prior - np.einsum("dr,dr->d", solved, right)) / np.maximum(count + prior, 1e-300)
+    moved = law.moved(solved[:, r])
     return Law(moved.mean, law.scale, np.ascontiguousarray(solved[:, :r]), np.maximum(noise, OWN))

@@ -69,6 +69,11 @@ class Law:
         self._forget()
 
     @property
+    def one(self) -> Law:
+        """The law of all rows: this one; see `ClassLaws`."""
+        return self
+
+    @property
     def rank(self) -> int:
         return int(self.loadings.shape[1])
 
@@ -91,6 +96,10 @@ class Law:
         rows, columns = self.triangle
         scaled = self.loadings / self.noise[:, None]
         return np.asarray(scaled[:, rows] * self.loadings[:, columns])
+
+    def moved(self, shift: Array) -> Law:
+        """The law with its mean moved, in units of its scale."""
+        return Law(self.mean + self.scale * shift, self.scale, self.loadings, self.noise)
 
     def covariance(self) -> Array:
         """Σ, (d, d)."""
@@ -156,6 +165,37 @@ class Law:
             rows = patterns.rows(some)
             Z[rows] = times(G, Z[rows], patterns, some)
         return np.asarray(Z)
+
+    def explained(self, X: NDArray[Any]) -> tuple[Array, Array]:
+        """X with conditional means, and log p(x_O), (n,), of standardised features, constants apart."""
+        known = ~np.isnan(X)
+        patterns, Y = Patterns(known), self.standardised(X)
+        Z = Y @ (self.loadings / self.noise[:, None])
+        value = -np.einsum("nd,nd,d->n", Y, Y, 1.0 / self.noise)
+        for some, G in self.parts(patterns):
+            rows = patterns.rows(some)
+            H = Z[rows]
+            Z[rows] = E = times(G, H, patterns, some)
+            own = np.linalg.slogdet(G)[1] - patterns.known[some] @ np.log(self.noise)
+            value[rows] += np.einsum("nr,nr->n", H, E) + own[patterns.index[rows] - some.start]
+        return np.where(known, X, self.mean + self.scale * (Z @ self.loadings.T)), 0.5 * value
+
+    def components(self, X: NDArray[Any]) -> tuple[Array, list[NDArray[Any]]]:
+        """What `ClassLaws` say of a class, for the one law: all rows are of it."""
+        return np.zeros((len(X), 1)), [self.fill(X)]
+
+    @property
+    def laws(self) -> list[Law]:
+        """This law alone; see `ClassLaws`."""
+        return [self]
+
+    def missing_covariance(self, missing: NDArray[np.bool_]) -> Array:
+        """Σ of the covariances of what rows miss, (d, d), in units of the scale."""
+        patterns = Patterns(~missing[missing.any(axis=1)])
+        total = np.zeros((len(self.mean), len(self.mean)))
+        for some, G in self.parts(patterns):
+            total += self.summed_covariance(~patterns.known[some], G, patterns.counts[some])
+        return total
 
     def fill(self, X: NDArray[Any]) -> NDArray[Any]:
         """X with conditional means for NaN; X itself where there are none."""

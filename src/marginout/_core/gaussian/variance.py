@@ -10,7 +10,8 @@ so that a pass costs r products for each pattern and missing feature, and the dÃ
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,12 +30,20 @@ class HiddenVariance:
     def __init__(self, law: Law, patterns: Patterns) -> None:
         self.law, self.missing = law, ~patterns.known
         self._patterns = patterns
-        keeps = len(patterns) * law.rank**2 <= KEPT
-        self._kept = list(law.parts(patterns)) if keeps else None
+        self._keeps = len(patterns) * law.rank**2 <= KEPT
+        self._kept: list[tuple[slice, Array]] | None = None
+
+    def forgetful(self) -> Self:
+        """The same for one of many blocks: what is computed again takes no memory."""
+        other = copy(self)
+        other._keeps, other._kept = False, None
+        return other
 
     def _parts(self) -> Iterator[tuple[slice, Array]]:
         """G of all patterns; computed again in every pass where there are too many to keep."""
-        return iter(self._kept) if self._kept is not None else self.law.parts(self._patterns)
+        if self._keeps and self._kept is None:
+            self._kept = list(self.law.parts(self._patterns))
+        return self.law.parts(self._patterns) if self._kept is None else iter(self._kept)
 
     def _pulls(self, some: slice, W: Array) -> Array:
         """t of some patterns for weights in units of the scale, (u, r, K)."""
@@ -50,6 +59,17 @@ class HiddenVariance:
             first = self._pulls(some, W)
             second = first if P is W else self._pulls(some, P)
             out[some] += np.einsum("urk,urk->uk", first, np.matmul(G, second))
+        return np.asarray(out)
+
+    def covariances(self, W: Array) -> Array:
+        """W_Máµ€ S_M W_M of every pattern, (u, K, K)."""
+        W = self.law.scale[:, None] * W
+        d, K = W.shape
+        pairs = (self.law.noise[:, None, None] * W[:, :, None] * W[:, None]).reshape(d, -1)
+        out = (self.missing.astype(np.float64) @ pairs).reshape(-1, K, K)
+        for some, G in self._parts():
+            t = self._pulls(some, W)
+            out[some] += np.matmul(t.transpose(0, 2, 1), np.matmul(G, t))
         return np.asarray(out)
 
     def backward(self, W: Array, a: Array) -> Array:
@@ -76,6 +96,12 @@ class HiddenVariance:
         for some, G in self._parts():
             total += self.law.summed_covariance(self.missing[some], G, a[some])
         return np.asarray(scale[:, None] * total * scale)
+
+
+def score_covariances(law: Law, X: NDArray[Any], W: Array) -> Array:
+    """The covariances of the scores X W by what X misses, (n, K, K)."""
+    patterns = Patterns(~np.isnan(X))
+    return np.asarray(HiddenVariance(law, patterns).forgetful().covariances(W)[patterns.index])
 
 
 def score_variances(law: Law, X: NDArray[Any], W: Array) -> Array:
