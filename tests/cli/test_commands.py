@@ -80,11 +80,12 @@ def test_tables_give_what_python_gives(run, files):
         note=frame["note"].fillna(""),
         shop=[("" if np.isnan(v) else str(int(v))) for v in frame["shop"]],
     )
+    words = {"ngram_range": (1, 2), "min_df": 2, "token_pattern": r"\w+(?:['’]\w+)*|[^\w\s]"}
     prepare = ColumnTransformer(
         [
             ("numbers", numeric, ["age"]),
             ("categories", OneHotEncoder(handle_unknown="ignore"), ["city", "shop"]),
-            ("text", TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), min_df=2), "note"),
+            ("text", TfidfVectorizer(sublinear_tf=True, **words), "note"),
         ]
     )
     python = make_pipeline(prepare, DropoutLogisticRegression(C=2.0, noise=Deletion(0.3)))
@@ -102,6 +103,23 @@ def test_tables_give_what_python_gives(run, files):
         assert_allclose(pd.read_csv(io.StringIO(out))["score"], python.decision_function(strings), atol=1e-9)
         code, out, _ = run("score", path, files / name, "--json")
         assert json.loads(out)["accuracy"] == pytest.approx(python.score(strings, frame["bought"]))
+
+
+def test_the_marks_of_a_text_are_features(run, tmp_path):
+    """Only a mark, and a word of one letter, tell the classes of these texts apart."""
+    rng = np.random.default_rng(0)
+    words = np.array(["film", "plot", "actor", "scene", "end"])
+    texts = [" ".join(rng.choice(words, 4)) for _ in range(200)]
+    good = np.arange(200) % 2 == 1
+    texts = [text + (" i don't!" if yes else " a?") for text, yes in zip(texts, good, strict=True)]
+    pd.DataFrame({"text": texts, "good": good.astype(int)}).to_csv(tmp_path / "texts.csv", index=False)
+    path = tmp_path / "texts.model"
+    code, out, _ = run("fit", tmp_path / "texts.csv", "--target", "good", "--text", "text", "--out", path)
+    assert code == 0
+    assert "1.0000 on the training data" in out
+    pipeline = marginout.load(path)
+    names = pipeline.named_steps["prepare"].named_transformers_["text0"].get_feature_names_out()
+    assert {"!", "?", "i", "a", "don't", "don't !", "film i"} <= set(names)
 
 
 def test_matrices_give_what_python_gives(run, files, monkeypatch):

@@ -396,9 +396,7 @@ def test_rows_without_a_target_are_left_out_as_python_would(run, folder):
     assert "name another --target" in err
 
 
-@pytest.mark.parametrize(
-    ("cell", "said"), [("u{0} v{0} w{0}", "no word in two rows"), ("a", "no word of two letters")]
-)
+@pytest.mark.parametrize(("cell", "said"), [("u{0} v{0} w{0}", "no word in two rows"), (" ", "has no word")])
 def test_a_text_without_words_can_be_dropped(run, tmp_path, cell, said):
     frame = people(120).assign(note=[cell.format(i) for i in range(120)])
     frame.to_csv(tmp_path / "a.csv", index=False)

@@ -263,7 +263,7 @@ def _labelled(sub: argparse.ArgumentParser) -> None:
 def _columns(sub: argparse.ArgumentParser) -> None:
     group = sub.add_argument_group("columns (several: repeat, or put commas between)")
     for name, text in (
-        ("text", "columns of text, for TfidfVectorizer"),
+        ("text", "columns of text: words, marks and their pairs, by tf-idf"),
         ("categorical", "columns of categories, for OneHotEncoder"),
         ("numeric", "columns of numbers, imputed and scaled"),
         ("drop", "columns to leave out"),

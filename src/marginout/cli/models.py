@@ -138,7 +138,7 @@ def make_model(arguments: Namespace, task: str) -> Any:
             raise UsageError("--balanced needs classes, but the task is regression: leave it out")
         options["class_weight"] = "balanced"
     if cv:
-        options["cv"] = arguments.folds
+        options |= {"cv": arguments.folds, "n_jobs": -1}  # what is chosen does not depend on n_jobs
         if arguments.C is not None:
             options["Cs"] = arguments.C
     else:

@@ -36,7 +36,7 @@ OPTIONS = {
     "the largest Cs": "the largest values of --C",
     "scale the features": "scale the features (svmlight, npz: --scale)",
     "empty vocabulary; perhaps the documents only contain stop words": (
-        "a column of text has no word of two letters: name it with --drop or --categorical"
+        "a column of text has no word: name it with --drop"
     ),
     "After pruning, no terms remain. Try a lower min_df or a higher max_df.": (
         "a column of text has no word in two rows: name it with --drop"
