@@ -498,10 +498,37 @@ def test_to_sklearn(estimator, n_classes, target, fit_intercept, data_for):
             assert_close(getattr(export, method)(frame), getattr(model, method)(frame), rtol=1e-12)
     assert export.n_features_in_ == 4
     assert_array_equal(export.feature_names_in_, NAMES)
+    assert_close(export.coef_, model.coef_, rtol=0)
+    assert_close(export.intercept_, model.intercept_, rtol=0)
     assert_allclose(export.score(frame, y), model.score(frame, y), rtol=1e-12)
     assert_array_equal(pickle.loads(pickle.dumps(export)).predict(frame), export.predict(frame))
     inner = getattr(export, "estimator", export)
     assert (inner.C, inner.fit_intercept) == (model.C, fit_intercept)
+
+
+@pytest.mark.filterwarnings("ignore::marginout.GridEdgeWarning")
+@pytest.mark.parametrize(
+    ("search", "n_classes"),
+    [
+        ("DropoutSVCCV", 3),
+        ("DropoutLogisticRegressionCV", 2),
+        ("DropoutLogisticRegressionCV", 3),
+        ("DropoutSVRCV", 0),
+    ],
+)
+def test_to_sklearn_of_a_search_keeps_the_names(search, n_classes, data_for):
+    pandas = pytest.importorskip("pandas")
+    search = getattr(marginout, search)
+    X, y = data_for(search(), n_classes)
+    frame = pandas.DataFrame(X, columns=NAMES)
+    model = search([0.1, 1.0], [0.0, 0.3], cv=2).fit(frame, y)
+    export = model.to_sklearn()
+    assert_array_equal(export.feature_names_in_, NAMES)
+    assert_array_equal(export.predict(frame), model.predict(frame))
+    scores = "predict" if n_classes == 0 else "decision_function"
+    expected = getattr(model, scores)(frame)
+    assert_close(getattr(export, scores)(frame), expected, rtol=1e-12)
+    assert_close(getattr(model.best_estimator_, scores)(X), expected, rtol=1e-12)  # without a warning
 
 
 @pytest.mark.parametrize(("estimator", "n_classes", "target"), EXPORTS)

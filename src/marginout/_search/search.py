@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from copy import copy
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, Self
@@ -15,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from marginout._core.design.storage import linear_scores
 from marginout._core.fit import FITTED, FitTask, untouched_on_failure, with_callbacks
@@ -245,9 +246,13 @@ class Search(DropoutLinearModel):
         return resolve(self.noise_).bind(getattr(self, "feature_names_in_", None))
 
     def _scores(self, X: Any) -> Array:
+        self._check_refitted()
+        return super()._scores(X)
+
+    def _check_refitted(self) -> None:
         if hasattr(self, "scores_") and not hasattr(self, "coef_"):
             raise AttributeError("refit=False: there is no model to predict with. Fit with refit=True.")
-        return super()._scores(X)
+        check_is_fitted(self)
 
     def _needs_positive(self) -> bool:
         noises = self.noises if isinstance(self.noises, (list, tuple)) else ()
@@ -255,8 +260,11 @@ class Search(DropoutLinearModel):
 
     def to_sklearn(self) -> Any:
         """The refitted model as a plain scikit-learn one with the same predictions."""
-        self._scores(np.zeros((1, getattr(self, "n_features_in_", 1))))  # or say what is missing
-        return self.best_estimator_.to_sklearn()
+        self._check_refitted()
+        best = copy(self.best_estimator_)
+        if hasattr(self, "feature_names_in_"):  # cells are fitted to arrays
+            best.feature_names_in_ = self.feature_names_in_
+        return best.to_sklearn()
 
 
 def _strengths(models: list[Noise], d: int, select: str) -> Array:

@@ -60,10 +60,10 @@ missing : {"error", "deleted"}, default="error"
     The offset does not change.
 solver : {"auto", "irls", "lbfgs", "ncg", "newton"}, default="auto"
     "irls" is the paper's algorithm, "lbfgs" is L-BFGS, "ncg" is nonlinear conjugate gradients,
-    and "newton" is Newton's method, for at most 1024 features. "auto" is "ncg". All reach the same optimum.
-    Without noise, whatever is said
-    here, small problems are solved by Newton's method, and large ones of an SVM or SVR by dual
-    coordinate descent (on blocks, by L-BFGS on a loss that is smoothed less and less).
+    and "newton" is Newton's method, for at most 1024 features. "auto" is "newton" where features are
+    few, and "ncg" elsewhere. All reach the same optimum. Without noise, whatever is said here, small
+    problems are solved by Newton's method, and large ones of an SVM or SVR by dual coordinate descent
+    (on blocks, by L-BFGS on a loss that is smoothed less and less).
 tol : float, default=1e-3
     The fit ends when the objective is estimated to be within tol/10 (relative) of its
     minimum. The factor of ten is left for errors of the estimate.

@@ -48,6 +48,8 @@ def one_vs_rest(fitted: Any, plain: Callable[[], Any]) -> OneVsRestClassifier:
     labels = np.eye(len(fitted.classes_), dtype=int) if fitted._indicator else fitted.classes_
     model.label_binarizer_ = LabelBinarizer(sparse_output=True).fit(labels)
     model.classes_ = fitted.classes_.copy()
+    # scikit-learn's has none of its own. Tools that read weights find them here, as in the other models.
+    model.coef_, model.intercept_ = weights_of(fitted).copy(), fitted.intercept_.copy()
     model.n_features_in_ = fitted.n_features_in_
     if hasattr(fitted, "feature_names_in_"):
         model.feature_names_in_ = fitted.feature_names_in_

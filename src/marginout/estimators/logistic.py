@@ -250,7 +250,8 @@ class DropoutLogisticRegression(LogisticProbabilities, OnlineClassifier):
         model : LogisticRegression or OneVsRestClassifier
             :class:`~sklearn.linear_model.LogisticRegression` for two classes, and for a joint model
             of more. A :class:`~sklearn.multiclass.OneVsRestClassifier` of them for more, one-vs-rest,
-            and for several labels.
+            and for several labels: probabilities of a LogisticRegression of several classes are a
+            softmax, which these are not. It has `coef_` and `intercept_`, too.
         """
 
         def plain() -> LogisticRegression:
