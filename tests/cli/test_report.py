@@ -15,7 +15,7 @@ import pytest
 from marginout import GaussianImputer
 from marginout.cli import main, modelfile
 from marginout.cli.demo import CS, RATES, digits, models, tuned
-from marginout.report.charts import Line, deletion_figure
+from marginout.report.charts import Line, deletion_figure, validation_map
 from marginout.report.markup import VOID, Raw, table, tag
 from marginout.robustness import deletion_curve
 
@@ -103,6 +103,7 @@ def test_sound_and_complete(reports, name):
     assert all(p.get("aria-hidden") == "true" or p.get("role") == "img" for p in pictures)
     assert count("title") == 1 + sum(p.get("role") == "img" for p in pictures)
     assert all("scope" in attributes for tag, attributes in reader.tags if tag == "th")
+    assert not re.search(r"<th[^>]*></th>", content)
     (slider,) = [attributes for tag, attributes in reader.tags if tag == "input"]
     assert slider["type"] == "range"
     assert any(tag == "label" and attributes["for"] == slider["id"] for tag, attributes in reader.tags)
@@ -255,6 +256,41 @@ def test_compare_as_json(files, run):
     assert {len(model["mean"]) for model in found["models"].values()} == {len(found["rates"])}
 
 
+def palettes():
+    """The colours of the style sheet by name, of the light, the dark and the printed page."""
+    style = (ROOT / "src" / "marginout" / "report" / "style.css").read_text(encoding="utf-8")
+    for block in re.findall(r":root \{(.*?)\}", style, re.S):
+        hexes = dict(re.findall(r"--(\w+): #([0-9a-f]+)", block))
+        yield {
+            name: np.array(
+                [int((2 * c if len(c) == 1 else c), 16) for c in re.findall(r"." * (len(code) // 3), code)]
+            )
+            for name, code in hexes.items()
+        }
+
+
+def contrast(one, other):
+    """WCAG 2's ratio of the luminances of two colours."""
+    shares = [np.array(colour) / 255 for colour in (one, other)]
+    linear = [np.where(s <= 0.04045, s / 12.92, ((s + 0.055) / 1.055) ** 2.4) for s in shares]
+    low, high = sorted(float(s @ [0.2126, 0.7152, 0.0722]) for s in linear)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_text_has_a_contrast_of_four_and_a_half():
+    assert contrast([255] * 3, [0] * 3) == pytest.approx(21)
+    found = list(palettes())
+    assert len(found) == 3
+    hottest = validation_map([1.0], ["0", "0.5"], [[0.5, 1.0]], (0, 1), "accuracy")
+    heat = max(map(float, re.findall(r"--heat:(\d+)%", hottest))) / 100
+    for colours in found:
+        paper, ink = colours["paper"], colours["ink"]
+        for name in ("ink", "soft", "ours", "good", "bad"):
+            assert contrast(colours[name], paper) >= 4.5
+        assert contrast(ink, heat * colours["ours"] + (1 - heat) * paper) >= 4.5
+        assert all(contrast(colours[name], paper) >= 3 for name in ("plain", "plain2", "ours2"))  # curves
+
+
 # --------------------------------------------------------------------------- in a browser
 
 
@@ -318,9 +354,46 @@ def test_slider_by_keyboard(browser, reports):
     assert float(after[1]) > float(before[1])
     assert after[2] > before[2]
     X, X_test, y, y_test = digits()
-    model = models()["LinearSVC"].fit(X, y)
+    model = tuned(models()["LinearSVC"], X, y)
     curve = deletion_curve(model, X_test, y_test, RATES, 20, random_state=0)
     assert after[0] == f"{100 * curve.mean[14]:.1f} %"
+
+
+def test_titles_of_the_digits_follow_the_slider(browser, reports):
+    show(browser, reports["demo"])
+    title = "return document.querySelector('.digits title').textContent"
+    assert " with 50% of its pixels deleted" in browser.execute_script(title)
+    browser.find_element("id", "rate").send_keys("\ue014")
+    assert " with 55% of its pixels deleted" in browser.execute_script(title)
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("name", NAMES)
+def test_no_name_is_printed_over_its_text(browser, reports, name, width):
+    show(browser, reports[name], width)
+    cut = """return [...document.querySelectorAll('dt, h1, h2')]
+        .filter(e => e.scrollWidth > e.clientWidth).length"""
+    assert browser.execute_script("return document.querySelectorAll('dt').length") > 3
+    assert browser.execute_script(cut) == 0
+
+
+@pytest.mark.parametrize("name", ["demo", "compare"])
+def test_a_phone_shows_our_column_first(browser, reports, name):
+    show(browser, reports[name], 390)
+    first = """const head = document.querySelector('table.values thead th:nth-child(2)');
+        return [head.textContent, head.getBoundingClientRect().right <= window.innerWidth]"""
+    assert browser.execute_script(first) == ["DropoutSVC", True]
+
+
+def test_a_report_is_printed_on_white(browser, reports):
+    show(browser, reports["demo"], scheme="dark")
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        paper = "return getComputedStyle(document.body).backgroundColor"
+        assert browser.execute_script(paper) == "rgb(255, 255, 255)"
+        assert not browser.find_element("id", "rate").is_displayed()
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
 def test_complete_without_script(browser, reports):

@@ -251,12 +251,12 @@ def _report(arguments: Namespace, training: Training, models: list[Contender], r
 
 def _models_part(models: list[Contender], share: float | None, score: str, show: Any) -> Raw:
     rows = [
-        [m.name, m.chosen, f"{show(m.mean[0])} ± {show(m.std[0])}", f"{np.mean(m.seconds):.2f} s"]
+        [m.name, f"{show(m.mean[0])} ± {show(m.std[0])}", m.chosen, f"{np.mean(m.seconds):.2f} s"]
         for m in models
     ]
     if share is not None:
-        rows.append(["always the largest class", "", show(share), ""])
-    header = ["model", "chosen by inner folds", f"{score}, whole rows", "time to choose and fit"]
+        rows.append(["always the largest class", show(share), "", ""])
+    header = ["model", f"{score}, whole rows", "chosen by inner folds", "time to choose and fit"]
     return table("Every model, its choices and its time; means over the outer folds", header, rows)
 
 

@@ -250,7 +250,8 @@ def _known(curves: dict[str, DeletionCurve], known: dict[str, DeletionCurve]) ->
     ours = [_best(curves, "ours", RATES.index(rate)) for rate in PRINTED]
     rows.append(["zeros, the best model trained for them", *(percent(value) for value in ours)])
     caption = f"Accuracy by share of dead pixels; {KNOWN_MASKS} draws for NaN, {MASKS} for zeros"
-    return join([tag("p", said), table(caption, ["", *(f"{rate:.0%} dead" for rate in PRINTED)], rows)])
+    head = ["dead pixels are", *(f"{rate:.0%} dead" for rate in PRINTED)]
+    return join([tag("p", said), table(caption, head, rows, class_="values")])
 
 
 def _strip(fitted: dict[str, Any], X_test: Array, y_test: Array, seed: int) -> Raw:
@@ -263,7 +264,7 @@ def _strip(fitted: dict[str, Any], X_test: Array, y_test: Array, seed: int) -> R
     }
     cards = []
     for i in range(len(X)):
-        picture = _image(X[i], fates[i], f"A {y[i]} with half of its pixels deleted")
+        picture = _image(X[i], fates[i], y[i])
         answers = [
             _answer(who, said[name][:, i], y[i])
             for who, name in (("SVM", "LinearSVC"), ("ours", "DropoutSVC"))
@@ -277,12 +278,14 @@ def _strip(fitted: dict[str, Any], X_test: Array, y_test: Array, seed: int) -> R
     return tag("figure", tag("ul", *cards, class_="digits"), tag("figcaption", note))
 
 
-def _image(pixels: Array, fates: Array, title: str) -> Raw:
+def _image(pixels: Array, fates: Array, digit: int) -> Raw:
+    titles = [f"A {digit} with {rate:.0%} of its pixels deleted" for rate in RATES]
     rects = [
         _square(at, value, class_="dead" if fate < RATES[HALF] else None, data_fate=f"{fate:.3f}")
         for at, (value, fate) in enumerate(zip(pixels, fates, strict=True))
     ]
-    return tag("svg", tag("title", title), *rects, viewBox="-0.4 -0.4 8.8 8.8", role="img")
+    title = tag("title", titles[HALF], data_at=values(titles))
+    return tag("svg", title, *rects, viewBox="-0.4 -0.4 8.8 8.8", role="img")
 
 
 def _square(at: int, opacity: float, **attributes: object) -> Raw:
@@ -305,14 +308,14 @@ def _costs(fitted: dict[str, Any], X_test: Array, y_test: Array) -> Raw:
     pixels = np.arange(X_test.shape[1])
     lost: dict[str, list[float]] = {
         name: group_impact(fitted[name], X_test, y_test, pixels, max_pairs=0).costs.tolist()
-        for name in ("LinearSVC", "DropoutSVC")
+        for name in ("DropoutSVC", "LinearSVC")
     }
     largest = max(max(costs) for costs in lost.values())
     worst = {name: max(costs) for name, costs in lost.items()}
     said = (
-        "Each square is one pixel, the darker the more accuracy is lost when this pixel alone is dead in all "
-        f"test images. The costliest pixel costs the plain SVM {percent(worst['LinearSVC'])} of the digits, "
-        f"DropoutSVC {percent(worst['DropoutSVC'])}: it was trained not to rely on any one."
+        "Each square is one pixel: the more colour, the more accuracy is lost when this pixel alone is dead "
+        f"in all test images. The costliest pixel costs the plain SVM {percent(worst['LinearSVC'])} of the "
+        f"digits, DropoutSVC {percent(worst['DropoutSVC'])}: it was trained not to rely on any one."
     )
     maps = [
         tag("figure", _cost_image(costs, largest, name), tag("figcaption", name))

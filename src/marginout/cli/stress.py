@@ -257,6 +257,6 @@ def _refits_part(refits: Refits, score: str, show: Any) -> Raw:
             for j, value in enumerate(refits.scores[i])
         ]
         rows.append([name, *cells])
-    header = ["", *(f"{rate:.0%} deleted" for rate in TESTED)]
+    header = ["model", *(f"{rate:.0%} deleted" for rate in TESTED)]
     caption = f"{score.capitalize()}; other rates: Deletion noise, the same C, trained on {refits.trained_on}"
-    return join([tag("p", _advice(refits, show)), table(caption, header, rows)])
+    return join([tag("p", _advice(refits, show)), table(caption, header, rows, class_="values")])

@@ -209,6 +209,7 @@ def _swatch(kind: str) -> Raw:
 
 
 def _value_table(lines: Sequence[Line], shown: Sequence[str], score: str, what: str, show: Any) -> Raw:
+    lines = sorted(lines, key=lambda line: not line.kind.startswith("ours"))  # a phone shows the first ones
     rows = []
     for i in range(0, len(shown), math.ceil(len(shown) / MOST_ROWS)):
         best = max(float(line.mean[i]) for line in lines)
@@ -218,14 +219,17 @@ def _value_table(lines: Sequence[Line], shown: Sequence[str], score: str, what: 
         ]
         rows.append([shown[i], *cells])
     return table(
-        f"{score.capitalize()} by share of {what} deleted", ["deleted", *(line.name for line in lines)], rows
+        f"{score.capitalize()} by share of {what} deleted",
+        ["deleted", *(line.name for line in lines)],
+        rows,
+        class_="values",
     )
 
 
 def validation_map(
     Cs: Sequence[float], noises: Sequence[str], means: Any, chosen: tuple[int, int], score: str
 ) -> Raw:
-    """Table of the scores of a search over C and noise: darker is better, the chosen cell is framed."""
+    """Table of the scores of a search over C and noise: more colour is better, the chosen cell is framed."""
     show = percent if score == "accuracy" else plain
     means = np.asarray(means, dtype=float)
     floor = float(
@@ -239,7 +243,7 @@ def validation_map(
             share = min(1.0, max(0.0, (means[i, j] - floor) / span)) if np.isfinite(means[i, j]) else 0.0
             here = (i, j) == chosen
             mark = tag("span", " (chosen)", class_="unseen") if here else ""
-            style = f"--heat:{60 * share**2:.0f}%"
+            style = f"--heat:{50 * share**2:.0f}%"
             cells.append(
                 tag("td", show(means[i, j]), mark, class_="cell chosen" if here else "cell", style=style)
             )
