@@ -1,8 +1,12 @@
-"""Configure the build of the documentation (``make docs``). Nothing is fetched from the network."""
+"""Configure the build of the documentation (``make docs``).
+
+With a network, names of other projects are links to their pages; without one they are plain text.
+"""
 
 from __future__ import annotations
 
 import sys
+import zlib
 from pathlib import Path
 
 import marginout
@@ -16,12 +20,15 @@ copyright = "the marginout developers, BSD-3-Clause"
 version = release = marginout.__version__
 
 extensions = [
+    "inherited",
     "mathml",
     "myst_parser",
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.doctest",
+    "sphinx.ext.intersphinx",
+    "matplotlib.sphinxext.plot_directive",
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
@@ -48,6 +55,31 @@ numpydoc_show_class_members = False
 nitpicky = True
 # Other projects' pages cannot be looked up without a network.
 nitpick_ignore_regex = [("py:.*", r"(?!marginout).*")]
+# Where an inventory cannot be fetched, Sphinx takes the next one, which is empty: no warning, and no link.
+NO_NAMES = Path(__file__).parent / "_build" / "no-names.inv"
+NO_NAMES.parent.mkdir(exist_ok=True)
+NO_NAMES.write_bytes(
+    b"# Sphinx inventory version 2\n# Project: none\n# Version: 0\n"
+    b"# The remainder of this file is compressed using zlib.\n" + zlib.compress(b"")
+)
+intersphinx_mapping = {
+    name: (url, (None, str(NO_NAMES)))
+    for name, url in {
+        "python": "https://docs.python.org/3/",
+        "numpy": "https://numpy.org/doc/stable/",
+        "scipy": "https://docs.scipy.org/doc/scipy/",
+        "sklearn": "https://scikit-learn.org/stable/",
+        "pandas": "https://pandas.pydata.org/docs/",
+        "matplotlib": "https://matplotlib.org/stable/",
+        "dask": "https://docs.dask.org/en/stable/",
+    }.items()
+}
+intersphinx_timeout = 5
+
+# --------------------------------------------------------------------------- figures
+plot_html_show_formats = False
+plot_html_show_source_link = False
+plot_formats = [("png", 160)]
 
 # --------------------------------------------------------------------------- doctests
 doctest_test_doctest_blocks = "default"
@@ -73,6 +105,8 @@ html_theme = "pydata_sphinx_theme"
 html_title = "marginout"
 html_static_path = ["_static"]
 html_css_files = ["marginout.css"]
+html_js_files = ["marginout.js"]
+html_favicon = "_static/favicon.svg"
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {

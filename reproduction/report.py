@@ -51,7 +51,8 @@ def write(store: Store, folder: Path) -> None:
         summary.append(
             [f"[{experiment.where}](#{anchor(experiment)})", experiment.title, f"**{section.verdict}**"]
         )
-    text = "\n\n".join([HEAD + "\n" + table(["", "experiment", "verdict"], summary), *chapters]) + "\n"
+    head = ["in the paper", "experiment", "verdict"]
+    text = "\n\n".join([HEAD + "\n" + table(head, summary), *chapters]) + "\n"
     partial = folder / "REPORT.md.partial"
     partial.write_text(text, encoding="utf-8")
     partial.replace(folder / "REPORT.md")

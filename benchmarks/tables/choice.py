@@ -88,7 +88,7 @@ def choice_pairs() -> str:
         [f"{problem}, {words}", model, *(peers.get(peer, "") for peer in PLAIN)]
         for (problem, words, model), peers in cells.items()
     ]
-    return table(["", "", *(f"below {peer}" for peer in PLAIN)], body)
+    return table(["data", "model", *(f"below {peer}" for peer in PLAIN)], body)
 
 
 def _errors(found: list[Row], words: str, problems: Sequence[str]) -> dict[str, float]:

@@ -139,7 +139,7 @@ def growth() -> str:
     names = dict.fromkeys(name.rsplit(": ", 1)[0] for name in numbers)
     measures = ("non-zeros x", "time x", "time per iteration x")
     body = [[name, *(f"{numbers[f'{name}: {measure}']:.1f}" for measure in measures)] for name in names]
-    return table(["", "non-zeros ×", "time ×", "time per iteration ×"], body)
+    return table(["what grows", "non-zeros ×", "time ×", "time per iteration ×"], body)
 
 
 def search() -> str:
@@ -214,7 +214,7 @@ def blocks() -> str:
     """Table of time of fits from files and on workers / time of the fit in memory."""
     files, cluster = summary("files"), summary("cluster")
     return table(
-        ["", "time / fit in memory"],
+        ["a fit", "time / fit in memory"],
         [
             [
                 "96 npz files (3.7 GB), from files to a model, in an address space of a quarter of that",

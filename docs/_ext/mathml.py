@@ -20,7 +20,7 @@ def visit_inline(self: HTML5Translator, node: nodes.math) -> None:
 
 
 def visit_block(self: HTML5Translator, node: nodes.math_block) -> None:
-    self.body.append(f'<div class="formula">{_mathml(node.astext(), "block")}</div>')
+    self.body.append(f'<div class="formula" tabindex="0">{_mathml(node.astext(), "block")}</div>')
     raise nodes.SkipNode
 
 

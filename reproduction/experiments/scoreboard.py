@@ -318,7 +318,7 @@ def summary(found: dict[str, Sides | None]) -> str:
         body.append(
             [name, *accuracy, f"{percent(reduction(sides))} [{low}, {high}]", PUBLISHED.get(name, "")]
         )
-    head = ["", "best plain", "best with dropout", "less error [95 %]", "published"]
+    head = ["data", "best plain", "best with dropout", "less error [95 %]", "published"]
     return table(head, body, "Accuracy in %, pipelines chosen inside of every fold:")
 
 

@@ -1,4 +1,4 @@
-"""Every block of the README and of the command's page runs as printed, and prints what is printed."""
+"""Every block of the README and every command of the docs runs as printed, and prints what is printed."""
 
 import os
 import re
@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-COMMAND = (ROOT / "docs" / "command.md").read_text(encoding="utf-8")
+PAGES = {name: (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("command.md", "tables.md")}
 #: A fenced block: its language and its text.
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.M | re.S)
 NUMBER = re.compile(r"[-−+]?\d[\d,]*\.?\d*")
@@ -83,23 +83,22 @@ def test_the_commands_of_the_readme_run(checkout):
     assert len((checkout[0] / "answers.csv").read_text().splitlines()) == 751
 
 
-@pytest.fixture(scope="module")
-def answers(checkout):
-    """Each command of the command's page with what the page prints and what it prints."""
-    asked = []
-    for language, text in BLOCK.findall(COMMAND):
+@pytest.mark.parametrize(
+    ("page", "verbs"),
+    [
+        ("command.md", {"fit", "score", "predict", "stress", "compare", "info"}),
+        ("tables.md", {"fit", "stress"}),
+    ],
+)
+def test_pages_show_what_the_command_prints(checkout, page, verbs):
+    seen = set()
+    for language, text in BLOCK.findall(PAGES[page]):
         if language == "console":
             for part in re.split(r"^\$ ", text, flags=re.M)[1:]:
                 line, _, printed = part.partition("\n")
-                asked.append((line, printed, shell(line, checkout)))
-    return asked
-
-
-def test_the_page_of_the_command_shows_what_it_prints(answers, checkout):
-    verbs = {line.split()[1] for line, _, _ in answers}
-    assert verbs == {"fit", "score", "predict", "stress", "compare", "info"}
-    for _, printed, found in answers:
-        check(found.replace(f"{checkout[0]}{os.sep}", ""), printed)
+                check(shell(line, checkout).replace(f"{checkout[0]}{os.sep}", ""), printed)
+                seen.add(line.split()[1])
+    assert seen == verbs
 
 
 def test_sample_files_are_small_and_plain():

@@ -59,7 +59,7 @@ class DropoutLinearModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[m
 
     coef_: Array
     intercept_: Array
-    #: For models that have no such parameter.
+    # For models that have no such parameter.
     missing = "error"
     l1_ratio = 0.0
     #: Whether F is a sum over blocks of examples that a solver minimises.
@@ -294,9 +294,9 @@ class DropoutClassifier(ClassifierMixin, DropoutLinearModel):  # type: ignore[mi
     """Classification."""
 
     classes_: NDArray[Any]
-    #: For models that have no such parameter.
+    # For models that have no such parameter.
     multi_class = "ovr"
-    #: How the fit took several classes; of models that have no such parameter, and before a fit.
+    # How the fit took several classes; of models that have no such parameter, and before a fit.
     multi_class_: str = "ovr"
     #: Whether y may be an indicator matrix: whether an example has each of several labels.
     _takes_several = False

@@ -59,7 +59,7 @@ def _streams(model: Any) -> bool:
 class Partial(DropoutLinearModel):
     """What both share."""
 
-    #: Of a fit: the rate, or what it was given.
+    # Of a fit: the rate, or what it was given.
     noise_: Any
 
     @abstractmethod

@@ -81,7 +81,7 @@ class DropoutSVCCV(Search, DropoutClassifier):
     """
 
     _kind = DropoutSVC
-    #: Of models that were stored before there was a choice.
+    # Of models that were stored before there was a choice.
     loss = "hinge"
 
     def __init__(

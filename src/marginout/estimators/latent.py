@@ -82,7 +82,7 @@ class LatentDropoutSVC(LatentStream, PartialClassifier):
     ((10, 20), (1797, 20))
     """
 
-    #: Of models that were stored before there was a choice.
+    # Of models that were stored before there was a choice.
     loss = "hinge"
 
     def __init__(
@@ -184,7 +184,7 @@ class LatentDropoutLogisticRegression(LatentStream, LogisticProbabilities, Parti
     (2, 10)
     """
 
-    #: For models stored by older versions.
+    # For models stored by older versions.
     multi_class = "auto"
     multi_class_ = "ovr"
 

@@ -94,7 +94,7 @@ class DropoutSVC(OnlineClassifier):
     (10, 64)
     """
 
-    #: Of models that were stored before there was a choice.
+    # Of models that were stored before there was a choice.
     loss = "hinge"
     _multi_classes = ("ovr", "pairwise")
     _takes_several = True

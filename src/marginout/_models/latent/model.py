@@ -95,7 +95,7 @@ class LatentModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: i
     hidden_coef_: Array
     hidden_intercept_: Array
     _chooses_noise = True
-    #: For models stored by older versions.
+    # For models stored by older versions.
     hidden_noise = 0.0
 
     def _minimize(self, block: Block, plan: Plan) -> None:
