@@ -159,6 +159,10 @@ class Loss(ABC):
         φ(w') ≤ φ(w) + ∇φ·(w' − w) + ½γ[(m' − m)² + Σ_d V_d (w'_d − w_d)²].
         """
 
+    def curvature(self, m: Array, v: Array, y: Array) -> Array:
+        """The curvature of φ in m that a preconditioner takes: γ, or 1/grain if that is less."""
+        return np.minimum(self.majorizer(m, v, y), 1.0 / self.grain)
+
     def least_squares(self, y: Array) -> Array:
         """Targets of a least-squares problem whose solution is a fair start."""
         return y
@@ -200,6 +204,8 @@ class Compiled(Loss):
     """A loss of `_kernels/losses.h`: `name` under an expectation, ``"bound"`` or ``"gaussian"``."""
 
     kernel: Kernel
+    #: The share of γ that a preconditioner keeps under a normal law.
+    share = 0.01
 
     def __init__(
         self,
@@ -211,7 +217,8 @@ class Compiled(Loss):
         tilts: Array | None = None,
     ) -> None:
         self.kernel = Kernel(_expansions.CODES[name, expectation], parameter, unit, mixture, tilts)
-        if expectation == "bound":
+        self._normal = expectation == "gaussian"
+        if not self._normal:
             self.chunk = CHEAP_CHUNK
 
     def _parts(self, count: int, m: Array, v: Array, y: Array) -> Array:
@@ -227,6 +234,21 @@ class Compiled(Loss):
 
     def majorizer(self, m: Array, v: Array, y: Array) -> Array:
         return np.asarray(self._parts(1, m, v, y)[0])
+
+    def curvature(self, m: Array, v: Array, y: Array) -> Array:
+        """Under a normal law φ's own, ∂²φ/∂m² = 2 ∂φ/∂v: the heat equation.
+
+        γ holds for steps of any length, and is far too large for examples that are well on the right side.
+        A small part of it stays for what a step will meet.
+        """
+        if not self._normal:
+            return super().curvature(m, v, y)
+        slope, bend = np.empty_like(m), np.empty_like(m)
+        self.fill_slopes(m, v, y, slope, bend)
+        bend *= 2.0
+        if self.share:
+            np.maximum(bend, self.share * self.majorizer(m, v, y), out=bend)
+        return np.minimum(bend, 1.0 / self.grain, out=bend)
 
     def add_expansion(self, plane: Plane, y: Array, weights: Array, sums: Array) -> None:
         _expansions.add_expansion(self.kernel, plane, y, weights, sums)
@@ -271,6 +293,8 @@ class SquaredHinge(Compiled):
     for all noise of these two moments: E max(0, ζ)² = z² + v − E min(0, ζ)², and E min(0, ζ)² ≥ min(0, z)².
     Noise then counts as if every feature were scaled down: Σ s·v is a quadratic form of w, and diagonal.
     """
+
+    share = 0.0  # γ is the same everywhere, however far an example is on the right side
 
     def __init__(self, margin: float = 1.0, expectation: str = "bound") -> None:
         self.margin = self.scale = float(margin)

@@ -201,6 +201,9 @@ class Loss(Protocol):
     def majorizer(self, m: Array, v: Array, y: Array) -> Array:
         """γ with φ(w') ≤ φ(w) + ∇φ·(w' − w) + ½Σγ[(m' − m)² + Σ_d V_d (w'_d − w_d)²], (n, K)."""
 
+    def curvature(self, m: Array, v: Array, y: Array) -> Array:
+        """The curvature of φ in m that a preconditioner takes, (n, K): never more than 1/grain."""
+
     def arrange(self, design: Any, Y: Array, weights: Array) -> tuple[Any, Array, Array]:
         """Design, targets and weights of the examples as φ takes them, such as sorted by class."""
 
@@ -406,10 +409,10 @@ class Objective(Protocol):
         """A line from (0, 0), and a fair step (t, δ) on it: three passes."""
 
     def curvature(self, point: Point) -> Array:
-        """The diagonal of the majoriser's matrix, (d, K)."""
+        """The diagonal of D + Mᵀdiag(a)M + Var, (d, K), with the penalty's curvature D and the loss's a."""
 
     def preconditioner(self, point: Point) -> Preconditioner:
-        """An approximation of the majoriser's matrix that is quickly solved: about one pass."""
+        """An approximation of the same matrix that is quickly solved: about one pass."""
 
     def hessian(self, point: Point) -> tuple[Array, ...]:
         """Σ C·s ∂²φ in w and b, (K, d, d), (d, K) and (K,); ∇F in w and in b; Σ C·s·∂φ/∂v, (K,)."""

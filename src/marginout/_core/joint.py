@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -107,9 +107,18 @@ class Pairwise(Joint):
         return self.one.least_squares(y)
 
     def majorizer(self, m: Array, v: Array, y: Array) -> Array:
+        return self._each_class(self.one.majorizer, m, v, y)
+
+    def curvature(self, m: Array, v: Array, y: Array) -> Array:
+        return np.minimum(self._each_class(self.one.curvature, m, v, y), 1.0 / self.grain)
+
+    def _each_class(
+        self, part: Callable[[Array, Array, Array], Array], m: Array, v: Array, y: Array
+    ) -> Array:
+        """A curvature of φ_1 for all outputs, and their sum for the output of y itself."""
         gamma = np.empty_like(m)
         for label, rows in classes_in(y, self.outputs):
-            gamma[rows] = self.one.majorizer(self._apart(m[rows], label), v[rows], y[rows])
+            gamma[rows] = part(self._apart(m[rows], label), v[rows], y[rows])
             own = self.each(gamma[rows])
             own[:, :, label] = 0.0
             own[:, :, label] = own.sum(axis=2)

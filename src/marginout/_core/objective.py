@@ -7,7 +7,7 @@ through an executor, and adds the penalty. In memory there is one shard, and its
 The offset is neither corrupted nor penalised. It is optimised away wherever a point is settled, so that the
 penalty's certificate holds for w alone.
 
-The preconditioner approximates the majoriser's matrix D + Mᵀdiag(a)M + Var, with D the penalty's curvature.
+The preconditioner approximates D + Mᵀdiag(a)M + Var, with D the penalty's curvature and a the loss's.
 Features far from zero have a mean μ = Mᵀa/Σa that is much larger than their deviations:
 
     D + Mᵀdiag(a)M + Var = A + Σa·μμᵀ,     A = D + (M − 1μᵀ)ᵀdiag(a)(M − 1μᵀ) + Var
@@ -276,11 +276,11 @@ class Objective:
         return np.asarray(self.sum(Shard.variance_slope, [point.state]))
 
     def curvature(self, point: Point) -> Array:
-        """The diagonal of the majoriser's matrix, (d, K), without the features' mean where that is large."""
+        """The diagonal of D + Mᵀdiag(a)M + Var, (d, K), without the features' mean where that is large."""
         return self._diagonal(point, self._centre(point))
 
     def preconditioner(self, point: Point) -> Preconditioner:
-        """An approximation of the majoriser's matrix that is quickly solved: about one pass over X."""
+        """An approximation of D + Mᵀdiag(a)M + Var that is quickly solved: about one pass over X."""
         centre = self._centre(point)
         step = self._group_step()
         base: Preconditioner
@@ -314,7 +314,7 @@ class Objective:
         return np.asarray(self.penalty.curvature(point.W) + squares + variance)
 
     def _centre(self, point: Point) -> tuple[Array, Array] | None:
-        """The features' mean μ = Mᵀa/Σa for the majoriser's a, and Σa, where features lie far from zero."""
+        """The features' mean μ = Mᵀa/Σa for the curvatures a, and Σa, where features lie far from zero."""
         if not self.traits.far:
             return None
         mean, total = self.sum(Shard.centre, [point.state])

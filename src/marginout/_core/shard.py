@@ -146,16 +146,16 @@ class Shard:
         return self.design.pullback(W, dm, dv), dm.sum(axis=0)
 
     def diagonal(self, state: State) -> tuple[Array, Array]:
-        """The diagonal of the majoriser's matrix, of the means and of the noise, (d, K) each."""
-        return self.design.diagonal(self.clipped_curvature(state))
+        """The diagonals of Mᵀdiag(a)M and Var for the curvatures a, (d, K) each."""
+        return self.design.diagonal(self.curvature(state))
 
     def centre(self, state: State) -> tuple[Array, Array]:
-        """Mᵀa, (d, K), and Σa, (K,), for the majoriser's curvatures a."""
-        return self.design.centre(self.clipped_curvature(state))
+        """Mᵀa, (d, K), and Σa, (K,), for the curvatures a."""
+        return self.design.centre(self.curvature(state))
 
     def grams(self, state: State, step: int) -> tuple[Array, ...]:
         """The same diagonal, (d, K), and the blocks of groups of features by a sample of rows."""
-        a = self.clipped_curvature(state)
+        a = self.curvature(state)
         squares, variance = self.design.diagonal(a)
         return squares + variance, *self.design.group_grams(a, step)
 
@@ -205,17 +205,19 @@ class Shard:
 
     def majorizer(self, state: State) -> Array:
         """C·s·γ of the majoriser, (n, K)."""
-        m, v = state
-        (gamma,) = self.design.scores(1, self.K)
-        for rows in self._chunks:
-            gamma[rows] = self.loss.majorizer(m[rows], v[rows], self.Y[rows])
-        gamma *= self.weights
-        return gamma
+        return self._weighted(self.loss.majorizer, state)
 
-    def clipped_curvature(self, state: State) -> Array:
-        """The majoriser's curvatures, at most those that hold for steps as long as the loss's grain."""
-        gamma = self.majorizer(state)
-        return np.minimum(gamma, self.weights / self.loss.grain, out=gamma)
+    def curvature(self, state: State) -> Array:
+        """C·s times the curvature that a preconditioner takes, (n, K)."""
+        return self._weighted(self.loss.curvature, state)
+
+    def _weighted(self, part: Callable[[Array, Array, Array], Array], state: State) -> Array:
+        m, v = state
+        (out,) = self.design.scores(1, self.K)
+        for rows in self._chunks:
+            out[rows] = part(m[rows], v[rows], self.Y[rows])
+        out *= self.weights
+        return out
 
     def second_derivatives(self, state: State) -> Array:
         """C·s·∂²φ/∂m², (n, K)."""

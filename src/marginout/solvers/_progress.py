@@ -126,7 +126,7 @@ class Progress:
     def estimate(self, point: Point, decrement: Array) -> Array:
         """What is left of the suboptimality, about, from gᵀD⁻¹g and from how F has been falling.
 
-        D is the diagonal of a matrix above the Hessian. Half of gᵀD⁻¹g is too little where D
+        D is the diagonal of a matrix like the Hessian, or above it. Half of gᵀD⁻¹g is too little where D
         is a bad guess at the Hessian, much so where there is next to no noise; many
         iterations are a sign of it, and that F has fallen since by more than it said. The second
         estimate continues the geometric series of the last two falls of F.

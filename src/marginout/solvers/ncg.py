@@ -1,6 +1,6 @@
 """Nonlinear conjugate gradients on F, with an exact search over the step and the offset.
 
-Polak–Ribière directions, preconditioned by the diagonal (or blocks) of the IRLS majoriser. An
+Polak–Ribière directions, preconditioned by the diagonal (or blocks) of the curvature. An
 iteration costs two passes over X, one to look along the direction and one to pull the
 derivatives back; the search in between costs O(n) a trial. The batch shrinks as its
 problems converge.
