@@ -54,6 +54,7 @@ class Kernel(NamedTuple):
 
     `unit` is the length by which scores are measured; 0 where only the data know it. A `mixture` holds what
     is added to v, and weights, (2, nodes). `tilts` hold a number of each output, (K,), where they differ.
+    `share` is what a preconditioner keeps of γ under a normal law.
     """
 
     code: int
@@ -61,6 +62,7 @@ class Kernel(NamedTuple):
     unit: float
     mixture: Array | None
     tilts: Array | None = None
+    share: float = 0.0
 
     def computes(self, name: str, expectation: str) -> bool:
         """Whether the formula is that of a name under an expectation."""
@@ -204,8 +206,6 @@ class Compiled(Loss):
     """A loss of `_kernels/losses.h`: `name` under an expectation, ``"bound"`` or ``"gaussian"``."""
 
     kernel: Kernel
-    #: The share of γ that a preconditioner keeps under a normal law.
-    share = 0.01
 
     def __init__(
         self,
@@ -215,8 +215,9 @@ class Compiled(Loss):
         unit: float,
         mixture: Array | None = None,
         tilts: Array | None = None,
+        share: float = 0.01,
     ) -> None:
-        self.kernel = Kernel(_expansions.CODES[name, expectation], parameter, unit, mixture, tilts)
+        self.kernel = Kernel(_expansions.CODES[name, expectation], parameter, unit, mixture, tilts, share)
         self._normal = expectation == "gaussian"
         if not self._normal:
             self.chunk = CHEAP_CHUNK
@@ -246,8 +247,8 @@ class Compiled(Loss):
         slope, bend = np.empty_like(m), np.empty_like(m)
         self.fill_slopes(m, v, y, slope, bend)
         bend *= 2.0
-        if self.share:
-            np.maximum(bend, self.share * self.majorizer(m, v, y), out=bend)
+        if self.kernel.share:
+            np.maximum(bend, self.kernel.share * self.majorizer(m, v, y), out=bend)
         return np.minimum(bend, 1.0 / self.grain, out=bend)
 
     def add_expansion(self, plane: Plane, y: Array, weights: Array, sums: Array) -> None:
@@ -294,11 +295,10 @@ class SquaredHinge(Compiled):
     Noise then counts as if every feature were scaled down: Σ s·v is a quadratic form of w, and diagonal.
     """
 
-    share = 0.0  # γ is the same everywhere, however far an example is on the right side
-
     def __init__(self, margin: float = 1.0, expectation: str = "bound") -> None:
         self.margin = self.scale = float(margin)
-        super().__init__("squared", expectation, self.margin, self.margin)
+        # γ is the same everywhere, however far an example is on the right side: no share of it.
+        super().__init__("squared", expectation, self.margin, self.margin, share=0.0)
 
     def least_squares(self, y: Array) -> Array:
         return self.margin * y
@@ -389,6 +389,11 @@ class LogisticGaussian(Logistic):
 def logistic(expectation: str = "bound") -> Loss:
     """The logistic loss under an expectation: the paper's bound or the normal one."""
     return LogisticGaussian() if expectation == "gaussian" else Logistic(expectation)
+
+
+def coarse_mixture() -> Array:
+    """The mixture of ``Logistic("gaussian")`` for single precision: 6 nodes, to 1e-6."""
+    return np.array(_kolmogorov_rule(6))
 
 
 @lru_cache(maxsize=2)

@@ -196,7 +196,7 @@ def test_curvature_is_the_diagonal_of_a_matrix_of_the_loss_curvatures(loss, nois
     np.testing.assert_allclose(majorizer(p.objective, point), p.weights * gamma, rtol=1e-9)
     normal = p.loss.kernel is not None and p.loss.kernel.code % 2  # GAUSSIAN is 1
     if normal:
-        gamma = np.maximum(p.loss.jet(m, v, p.Y).dmm, p.loss.share * gamma)
+        gamma = np.maximum(p.loss.jet(m, v, p.Y).dmm, p.loss.kernel.share * gamma)
     a = p.weights * np.minimum(gamma, 1 / p.loss.grain)
     curvature = p.objective.curvature(point)
     for k in range(K):

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: initializedcheck=False, freethreading_compatible=True
-"""Eight hinge problems under dropout at once, in single precision: see `_single_precision.h`."""
+"""Eight problems under dropout at once, in single precision: see `_single_precision.h`."""
 from libc.stdint cimport int32_t, int64_t
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 cdef extern from "_single_precision.h":
     ctypedef struct lanes_rules:
         int trials, renewal, drift
-        double decline, longest, safety, grain
+        double decline, longest, safety, grain, share
     ctypedef struct lanes_problem:
         int64_t n, d
         const void* data
@@ -23,8 +23,10 @@ cdef extern from "_single_precision.h":
         double left[8]
         int32_t done[8]
         int32_t iterations[8]
-        double margin, tol
-        int fit_intercept, max_iter
+        double margin, unit, tol
+        const double* nodes
+        const double* shares
+        int code, size, fit_intercept, max_iter
         lanes_rules rules
         int (*stops)(void*) noexcept nogil
         void* watch
@@ -53,15 +55,15 @@ cdef int ask(void* watch) noexcept with gil:
 def solve(
     const value_t[::1] data, const int32_t[::1] indices, const int32_t[::1] indptr,
     const float[:, ::1] y, const float[:, ::1] s, const float[::1] kappa,
-    float[:, ::1] W, double[::1] b, double margin, bint fit_intercept, double tol, int max_iter,
-    rules, stopped,
+    float[:, ::1] W, double[::1] b, kernel, bint fit_intercept, double tol, int max_iter, rules, stopped,
 ):
     """Minimise 8 problems from (W, b), which become the solution; return F, what is left, and iterations.
 
-    y and s = C·weights are (n, 8), W is (d, 8); lanes without weight are idle. The loop ends when
-    stopped(), asked once a second, is true.
+    The loss is kernel = (code, margin, unit, mixture or None). y and s = C·weights are (n, 8), W is (d, 8);
+    lanes without weight are idle. The loop ends when stopped(), asked once a second, is true.
     """
     cdef lanes_problem q
+    cdef const double[:, ::1] mixture = kernel[3]
     cdef tuple watch = (stopped, [])
     cdef Py_ssize_t l
     cdef float[:, :, ::1] rows = np.empty((7, y.shape[0], 8), dtype=np.float32)
@@ -74,9 +76,12 @@ def solve(
         q.rows[l + 2] = &rows[l, 0, 0]
     for l in range(4):
         q.columns[l + 1] = &columns[l, 0, 0]
-    q.margin, q.tol, q.fit_intercept, q.max_iter = margin, tol, fit_intercept, max_iter
+    q.code, q.margin, q.unit, q.size = kernel[0], kernel[1], kernel[2], 0
+    if mixture is not None:
+        q.nodes, q.shares, q.size = &mixture[0, 0], &mixture[1, 0], mixture.shape[1]
+    q.tol, q.fit_intercept, q.max_iter = tol, fit_intercept, max_iter
     q.rules.trials, q.rules.renewal, q.rules.drift, q.rules.decline = rules[:4]
-    q.rules.longest, q.rules.safety, q.rules.grain = rules[4:]
+    q.rules.longest, q.rules.safety, q.rules.grain, q.rules.share = rules[4:]
     q.stops, q.watch = ask, <void*> watch
     for l in range(8):
         q.kappa[l] = kappa[l]

@@ -1,9 +1,9 @@
 """Nonlinear conjugate gradients in single precision, eight problems at once.
 
-`ncg` for the case that matters most: the bound on the hinge loss, dropout at one rate per
-problem, rows of CSR, a start away from w = 0, and a tolerance that single precision can
-serve. All of it is one call of a compiled loop. A search over C and
-noise runs it hundreds of times; a fit of several classes goes most of its way by it.
+`ncg` for the cases that matter most: the bound on the hinge loss or a loss of a normal score, dropout at one
+rate per problem, rows of CSR, a start away from w = 0, and a tolerance that single precision can serve. All
+of it is one call of a compiled loop. A search over C and noise runs it hundreds of times; a fit of several
+classes goes most of its way by it.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ from numpy.typing import NDArray
 from marginout._core.interfaces import Array, Objective
 from marginout._core.objective import dots
 from marginout._kernels import _single_precision
+from marginout.losses import coarse_mixture
 from marginout.solvers._linesearch import LONGEST, TRIALS
 
 #: Problems that are solved at once.
 LANES = _single_precision.LANES
+#: The losses that it computes.
+KNOWN = ("hinge", "bound"), ("hinge", "gaussian"), ("squared", "gaussian"), ("logistic", "gaussian")
 #: The finest tolerance that is trusted to single precision.
 FINEST = 1e-4
 #: Magnitudes whose squares single precision can hold, summed.
@@ -57,7 +60,7 @@ def suits(objective: Objective) -> bool:
     if rows is None or not _single_precision.AVAILABLE or not objective.penalty.self_conjugate:
         return False
     kernel = objective.loss.kernel
-    if kernel is None or not kernel.computes("hinge", "bound"):
+    if kernel is None or not any(kernel.computes(*loss) for loss in KNOWN):
         return False
     if traits.noiseless or traits.far:  # its preconditioner does not centre
         return False
@@ -65,7 +68,7 @@ def suits(objective: Objective) -> bool:
     if packed is None:
         return False
     data, _, _, kappa = packed
-    sizes = [data.max(), -data.min(), kappa.max(), rows.weights.max() * kernel.parameter]
+    sizes = [data.max(), -data.min(), kappa.max(), rows.weights.max() * kernel.unit]
     return bool(max(sizes) < LARGEST)
 
 
@@ -90,12 +93,13 @@ def sprint(
     kappa = np.zeros(LANES, dtype=np.float32)
     kappa[:K] = each
     loss = objective.loss
-    rules = TRIALS, RENEWAL, DRIFT, DECLINE, LONGEST * loss.scale, CAREFUL, loss.grain
+    rules = TRIALS, RENEWAL, DRIFT, DECLINE, LONGEST * loss.scale, CAREFUL, loss.grain, kernel.share
+    formula = kernel._replace(mixture=None if kernel.mixture is None else coarse_mixture())
     ends, offsets = lanes(W), np.zeros(LANES)
     offsets[:K] = b
     value, left, iterations = _single_precision.solve(
         *csr, lanes(rows.Y), lanes(rows.weights), kappa, ends, offsets,
-        kernel.parameter, objective.fit_intercept, max(tol, FINEST), min(max_iter, MOST), rules, stopped,
+        formula, objective.fit_intercept, max(tol, FINEST), min(max_iter, MOST), rules, stopped,
     )  # fmt: skip
     sound = (np.isfinite(value) & np.isfinite(ends).all(axis=0))[:K]
     W = np.where(sound, ends[:, :K], W)
