@@ -6,6 +6,7 @@ import pickle
 import re
 import tracemalloc
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -576,6 +577,44 @@ def test_numbers_beyond_single_precision_are_refused():
     X, y = problem(LatentDropoutSVC)
     with pytest.raises(ValueError, match=r"The fit diverges.*Scale the features"):
         make(LatentDropoutSVC).fit(1e60 * X, y)
+
+
+EXTREMES = {
+    "tiny": lambda X: 1e-30 * X,
+    "large": lambda X: 1e10 * X,
+    "huge": lambda X: 1e30 * X,
+    "beyond single precision": lambda X: 1e60 * X,
+    "far from zero": lambda X: X + 1e8,
+    "a constant feature": lambda X: np.column_stack([X, np.full(len(X), 7.0)]),
+    "constant": np.ones_like,
+    "zero": np.zeros_like,
+    "a huge feature": lambda X: X * [1e12, 1, 1, 1, 1],
+    "an outlier": lambda X: np.vstack([X[:-1], np.full((1, 5), 1e15)]),
+}
+
+
+@pytest.mark.parametrize("change", EXTREMES.values(), ids=EXTREMES)
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("C", [1e-12, 1.0, 1e12])
+def test_no_number_is_nan(change, estimator, C):
+    """Of a fit and of a stream: either all numbers are finite, or the features are to be scaled."""
+    X, y = problem(estimator, 80)
+    X = change(X)
+    fitted, learnt = (make(estimator, C=C, max_iter=3) for _ in range(2))
+    known = {"classes": np.unique(y)} if is_classifier(fitted) else {}
+    for model, train in ((fitted, fitted.fit), (learnt, partial(learnt.partial_fit, **known))):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                train(X, y)
+            except ValueError as error:
+                assert re.search(r"(?i)scale the features|divide by a constant", str(error))  # noqa: PT017
+                assert not hasattr(model, "coef_")
+                continue
+        names = "coef_", "intercept_", "hidden_coef_", "hidden_intercept_", "objective_", "objective_history_"
+        scores = model.decision_function(X) if is_classifier(model) else model.predict(X)
+        for value in (scores, *(getattr(model, name, 0.0) for name in names)):
+            assert np.isfinite(value).all()
 
 
 def test_targets_beyond_single_precision_are_refused():

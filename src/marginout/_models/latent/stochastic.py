@@ -144,7 +144,7 @@ class SampledLoss:
         self.omega = objective.weights * ((before[0] + self.n) / self.total)
         self.size = batch_size(self.n)
         design = objective.design
-        self.threads = worker_threads(design.nnz * K)
+        self.threads = worker_threads(design.nnz * self.size // self.n * K)  # they meet after every batch
         self.batches = make_batches(design.X, sampling.noise, self.size, self.threads)
         self._space = Space.of(self.size, K, P)
         self._every = np.arange(self.size)
