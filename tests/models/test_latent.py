@@ -17,7 +17,7 @@ from marginout._models.latent.activations import ACTIVATIONS
 from marginout._models.latent.objective import LatentObjective, Net
 from marginout._models.latent.solvers import SOLVERS
 from marginout.losses import Hinge, Quadratic
-from marginout.noise import Deletion, Dropout, Gaussian, Laplace, Poisson
+from marginout.noise import Deletion, Dropout, Gaussian, GroupDropout, Laplace, Poisson
 from tests.problems import LOSSES, make_noises
 
 N, D, K = 40, 6, 3
@@ -266,6 +266,56 @@ def test_output_curvature_is_exact_for_the_quadratic_loss(noise, propagation):
     after = F.value_and_gradient(net)[1]
     assert_allclose(after.W, 0, atol=1e-9)
     assert_allclose(after.b, 0, atol=1e-9)
+
+
+# --------------------------------------------------------------------------- single precision
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=repr)
+@pytest.mark.parametrize("propagation", ["taylor", "gaussian"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_single_precision_gives_f_and_its_gradient_to_a_millionth(noise, propagation, dtype, monkeypatch):
+    monkeypatch.setattr("marginout._models.latent.objective.SINGLE_WORK", 0)
+    F, net = objective(features().astype(dtype), noise, propagation=propagation, P=3), network(3)
+    fast = F.single()
+    assert fast is not F
+    value, gradient = F.value_and_gradient(net)
+    other, slopes = fast.value_and_gradient(net)
+    assert other == pytest.approx(value, rel=2e-6)
+    assert other != value
+    assert_allclose(slopes.pack(), gradient.pack(), rtol=1e-5, atol=1e-5 * np.abs(gradient.pack()).max())
+
+
+@pytest.mark.parametrize(
+    ("X", "noise"),
+    [
+        (sp.csr_array(features()), Dropout(0.3)),
+        (1e12 * features(), Dropout(0.3)),
+        (1e-12 * features(), Dropout(0.3)),
+        (np.zeros((N, D)), Dropout(0.3)),
+        (features() + 1e6, Gaussian(0.3)),
+        (features(), GroupDropout(np.arange(D) // 2, 0.3)),
+    ],
+    ids=["csr", "large", "small", "zero", "far", "groups"],
+)
+def test_single_precision_is_for_dense_data_that_it_bears(X, noise, monkeypatch):
+    F = objective(features(), Dropout(0.3))
+    assert F.single() is F  # little work
+    monkeypatch.setattr("marginout._models.latent.objective.SINGLE_WORK", 0)
+    F = objective(X, noise)
+    assert F.single() is F
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_a_fit_in_single_precision_tells_f_of_its_result_in_double(loss, monkeypatch):
+    F = objective(features(), Dropout(0.3), loss=LOSSES[loss], P=2)
+    net = F.start(K, np.random.default_rng(0))
+    precise, plain = (SOLVERS["joint"](F, net, tol=tol, max_iter=300) for tol in (1e-5, 1e-3))
+    monkeypatch.setattr("marginout._models.latent.objective.SINGLE_WORK", 0)
+    fast = SOLVERS["joint"](F, net, tol=1e-3, max_iter=300)
+    assert fast.history[-1] != plain.history[-1]
+    assert fast.value == F.value(fast.net) == pytest.approx(plain.value, rel=2e-2)
+    assert SOLVERS["joint"](F, net, tol=1e-5, max_iter=300).history == precise.history
 
 
 # --------------------------------------------------------------------------- solvers

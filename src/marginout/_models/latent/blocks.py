@@ -7,6 +7,8 @@ V = κ·x^power with κ = coefficient·scale^(power − 2).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from copy import copy
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +18,9 @@ from marginout._core.design.storage import Design
 from marginout._kernels import _latent
 
 Array = NDArray[np.float64]
+
+#: Largest entry of X, and smallest largest one, whose squares single precision bears.
+SINGLE_RANGE = 1e10
 
 
 class LayerInputs:
@@ -27,6 +32,7 @@ class LayerInputs:
 
     def __init__(self, design: Design) -> None:
         self.design, self.square = design, design.power == 2
+        self.dtype: type[np.floating[Any]] = np.float64  # of products with dense rows
         self.multiplicative = design.power > 0 and not design.noiseless
         self.additive = design.power == 0 and not design.noiseless
         self.kappa = np.zeros(design.d)
@@ -34,6 +40,17 @@ class LayerInputs:
             self.kappa = design.coefficient * design.scale ** (design.power - 2.0)
         self.sums = None if design.groups is None else GroupSums(design.X, design.groups)
         self._block = BLOCKS[design.storage] if design.groups is None else GroupBlock
+
+    def single(self) -> Self | None:
+        """The same with products in single precision, or None where that would change results."""
+        X = self.design.X
+        if self._block is not DenseBlock or self.design.far():
+            return None
+        if not 1 / SINGLE_RANGE < max(X.max(), -X.min()) < SINGLE_RANGE:
+            return None
+        other = copy(self)
+        other.dtype = np.float32
+        return other
 
     def scaled(self, alpha: Array) -> Array:
         """diag(scale)·α; the map is its own adjoint."""
@@ -52,7 +69,7 @@ class LayerInputs:
         return self._block.entries(self, K, P)
 
     def block(self, rows: slice, alpha: Array) -> Block:
-        """Some of the rows, for weights α that are scaled already."""
+        """Some of the rows, for weights α that are scaled, and of this dtype, already."""
         return self._block(self, rows, alpha)
 
 
@@ -85,7 +102,7 @@ class Block(ABC):
 
 
 class DenseBlock(Block):
-    """Rows copied to float64, multiplied by BLAS."""
+    """Rows multiplied by BLAS, in double precision or in single; results are double."""
 
     @staticmethod
     def entries(inputs: LayerInputs, K: int, P: int) -> int:
@@ -93,31 +110,40 @@ class DenseBlock(Block):
 
     def __init__(self, inputs: LayerInputs, rows: slice, alpha: Array) -> None:
         super().__init__(inputs, rows, alpha)
-        self._X = np.asarray(inputs.design.X[rows], dtype=np.float64)
+        self._dtype = inputs.dtype
+        self._X = np.asarray(inputs.design.X[rows], dtype=inputs.dtype)
         if inputs.multiplicative:
-            self._V = (self._X * self._X if inputs.square else self._X) * inputs.kappa
+            self._V = (self._X * self._X if inputs.square else self._X) * self._cast(inputs.kappa)
+
+    def _cast(self, A: Array) -> Any:
+        return A.astype(self._dtype, copy=False)
 
     def inputs(self, variance: bool) -> tuple[Array, Array]:
-        A = self._X @ self.alpha
-        return A, self._V @ (self.alpha * self.alpha) if variance else np.zeros_like(A)
+        A = double(self._X @ self.alpha)
+        return A, double(self._V @ (self.alpha * self.alpha)) if variance else np.zeros_like(A)
 
     def spread(self, U: Array) -> tuple[Array, Array]:
         size, P, K = U.shape
-        H = (U.reshape(-1, K) @ self.alpha.T).reshape(size, P, -1)
+        H = (self._cast(U).reshape(-1, K) @ self.alpha.T).reshape(size, P, -1)
         self._Q = H * self._V[:, None]
         v = np.einsum("npd,npd->np", H, self._Q)
-        return v, (self._Q.reshape(size * P, -1) @ self.alpha).reshape(size, P, K)
+        return double(v), double(self._Q.reshape(size * P, -1) @ self.alpha).reshape(size, P, K)
 
     def pull(self, dA: Array, dS: Array | None, E: Array | None, G: Array) -> None:
-        G += self._X.T @ dA
+        G += self._X.T @ self._cast(dA)
         if E is not None:
             _, P, K = E.shape
-            G += self._Q.reshape(self.size * P, -1).T @ E.reshape(-1, K)
+            G += self._Q.reshape(self.size * P, -1).T @ self._cast(E).reshape(-1, K)
         if dS is not None:
-            G += self.alpha * (self._V.T @ dS)
+            G += self.alpha * (self._V.T @ self._cast(dS))
 
     def covariance(self) -> Array:
-        return np.asarray((self._V[:, None] * self.alpha.T) @ self.alpha)
+        return double((self._V[:, None] * self.alpha.T) @ self.alpha)
+
+
+def double(A: NDArray[Any]) -> Array:
+    """The same in double precision."""
+    return A.astype(np.float64, copy=False)
 
 
 class CsrBlock(Block):

@@ -41,6 +41,8 @@ Array = NDArray[np.float64]
 
 #: Entries of h in one block, rows × outputs × features.
 BLOCK_ENTRIES = 50_000
+#: Entries of h, examples × outputs × features, beyond which single precision pays.
+SINGLE_WORK = 200_000
 #: Curvature of the loss in a parameter, per example, that `scales` assumes.
 CURVATURE = 0.1
 #: Values of the parameter `propagation`.
@@ -118,6 +120,16 @@ class LatentObjective:
         self.loss, self.Y, self.weights = loss, Y, weights
         self.hidden_penalty, self.fit_intercept = hidden_penalty, fit_intercept
         self.floor = (rounding * loss.scale) ** 2
+
+    def single(self) -> LatentObjective:
+        """The same objective, with products of dense X in single precision if these pay, and F bears them."""
+        n, P = self.Y.shape
+        inputs = self.inputs.single() if n * self.design.d * P > SINGLE_WORK else None
+        if inputs is None:
+            return self
+        fast = copy(self)
+        fast.inputs = inputs
+        return fast
 
     def rounded(self, rounding: float) -> LatentObjective:
         """The same objective with the loss's kinks rounded off by a fraction of its scale."""
@@ -302,7 +314,7 @@ class LatentObjective:
         one thread in each: a result depends on the number of threads, but not on their timing.
         """
         K, P = net.W.shape
-        alpha = self.inputs.scaled(net.alpha)
+        alpha = self.inputs.scaled(net.alpha).astype(self.inputs.dtype, copy=False)
         blocks = self._blocks(self.inputs.entries(K, max(K, P) if cubes else P))
         if threads is None:
             threads = min(worker_threads(self.design.nnz * K * P), len(blocks))

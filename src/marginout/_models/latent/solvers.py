@@ -32,6 +32,8 @@ Monitor = Callable[[int, float, float, Net], bool | None]
 
 #: Iterations over which the decrease of F is measured.
 WINDOW = 10
+#: Least `tol` for single precision. It gives F to about 1e-6.
+SINGLE_TOL = 1e-4
 #: Most trials of a line search, each a pass over X.
 TRIALS = 30
 #: Gradient steps on the hidden weights in each round of `alternating`.
@@ -101,7 +103,20 @@ def on_one_thread(solve: Solver) -> Solver:
 def joint(
     objective: LatentObjective, net: Net, *, tol: float, max_iter: int, monitor: Monitor | None = None
 ) -> LatentResult:
-    """L-BFGS over all parameters; a kinked loss is smoothed by ROUNDINGS first if W = 0 at the start."""
+    """L-BFGS over all parameters; a kinked loss is smoothed by ROUNDINGS first if W = 0 at the start.
+
+    Products of dense X are in single precision, unless `tol` asks for more digits than that gives F.
+    """
+    if tol >= SINGLE_TOL and (fast := objective.single()) is not objective:
+        result = _joint(fast, net, tol, max_iter, monitor)
+        result.value = objective.value(result.net)
+        return result
+    return _joint(objective, net, tol, max_iter, monitor)
+
+
+def _joint(
+    objective: LatentObjective, net: Net, tol: float, max_iter: int, monitor: Monitor | None
+) -> LatentResult:
     result = LatentResult(net, np.inf)
     if objective.loss.kinked and not net.W.any():
         for stage, rounding in enumerate(ROUNDINGS, 1):
