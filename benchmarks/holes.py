@@ -3,8 +3,11 @@
 Models are fitted to complete rows of tables of numbers; then a fifth, or a half, of the values of the test
 rows is NaN. C, the neighbours of KNNImputer, and whether DropoutLogisticRegression has noise besides, are
 chosen on folds of the training rows that miss as many values: once by the error, and once by the log loss,
-whose test values are told. "plug-in" are its probabilities as if conditional means were known values. All
-numbers are means of three splits. The results are written after every table; other tables stay in the file.
+whose test values are told. "plug-in" are the probabilities of its scores, as if conditional means were known
+values. All numbers are means of three splits. `ahead` is what a row errs more than its rival, in points, with
+the 95 % interval of the test rows of all splits. Imputers before LogisticRegression have
+DropoutLogisticRegression as their rival, boosted trees those behind a GaussianImputer. Results are written
+after every table; other tables stay in the file.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import expit, softmax
 from sklearn import datasets
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
@@ -44,6 +48,10 @@ NEIGHBOURS = 3, 10, 30
 MEAN, ITERATIVE, KNN = "LR, mean", "LR, IterativeImputer", "LR, KNNImputer"
 OURS, PLUG_IN = "DropoutLR, conditional", "DropoutLR, conditional, plug-in"
 TREES, OUR_TREES = "HistGradientBoosting", "HistGradientBoosting, GaussianImputer"
+
+
+#: The model that each is compared with.
+RIVALS = {**dict.fromkeys((MEAN, ITERATIVE, KNN), OURS), TREES: OUR_TREES}
 
 
 @dataclass(frozen=True)
@@ -159,6 +167,7 @@ def _costs(classes: Any, p: Any, y: Any) -> tuple[float, float]:
 def race(table: str, X: Any, y: Any, share: float, seeds: int) -> list[dict[str, Any]]:
     """Lines of one table and share: errors, and log losses of the models of the least log loss on folds."""
     found: dict[str, list[tuple[float, float]]] = {}
+    wrong: dict[str, list[Any]] = {}
     classes = np.unique(y)
     for seed in range(seeds):
         train, test, y_train, y_test = train_test_split(X, y, test_size=1 / 3, stratify=y, random_state=seed)
@@ -168,23 +177,38 @@ def race(table: str, X: Any, y: Any, share: float, seeds: int) -> list[dict[str,
         def add(model: str, *p: Any, truth: Any = y_test) -> None:
             error, loss = (_costs(classes, each, truth)[i] for i, each in enumerate(p))
             found.setdefault(model, []).append((error, loss))
+            wrong.setdefault(model, []).append(classes[p[0].argmax(axis=1)] != truth)
 
         for method in METHODS:
             models = [model for model, _ in _chosen(method, train, y_train, share)]
             add(method, *(model.predict_proba(test) for model in models))
             if method == OURS:
-                filled = GaussianImputer().fit(train).transform(test)
-                add(PLUG_IN, *(model.predict_proba(filled) for model in models))
+                add(PLUG_IN, *(_plug_in(model.decision_function(test)) for model in models))
         trees = HistGradientBoostingClassifier(random_state=0)
         for method, model in ((TREES, trees), (OUR_TREES, make_pipeline(GaussianImputer(), trees))):
             p = model.fit(train, y_train).predict_proba(test)
             add(method, p, p)
     half = panel.half(table)
     known = {"table": table, "half": half, "rows": len(y), "features": X.shape[1], "missing": share}
-    return [
-        {**known, "model": model, "test_error": round(error, 6), "log_loss": round(loss, 6)}
-        for model, (error, loss) in ((model, np.mean(values, axis=0)) for model, values in found.items())
-    ]
+    lines = []
+    for model, values in found.items():
+        error, loss = np.mean(values, axis=0)
+        line = {**known, "model": model, "test_error": round(error, 6), "log_loss": round(loss, 6)}
+        ahead = dict.fromkeys(("ahead", "low", "high"), "")
+        if model in RIVALS:
+            more = np.concatenate(wrong[model]).astype(float) - np.concatenate(wrong[RIVALS[model]])
+            mean, width = 100 * more.mean(), 196 * more.std() / np.sqrt(len(more))
+            ahead = {"ahead": round(mean, 3), "low": round(mean - width, 3), "high": round(mean + width, 3)}
+        lines.append({**line, **ahead})
+    return lines
+
+
+def _plug_in(scores: Any) -> Any:
+    """Probabilities as if the scores were known."""
+    if scores.ndim == 2:
+        return softmax(scores, axis=1)
+    p = expit(scores)
+    return np.column_stack([1 - p, p])
 
 
 def main(arguments: list[str] | None = None) -> None:

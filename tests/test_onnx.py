@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from copy import deepcopy
 from importlib import import_module
 
 import numpy as np
@@ -191,3 +192,16 @@ def test_what_deletes_missing_entries_is_refused():
     import_module("marginout.onnx").register()
     with pytest.raises(ValueError, match="missing='deleted' cannot be converted"):
         skl2onnx.to_onnx(DropoutSVC(missing="deleted").fit(X, y), X[:1])
+
+
+def test_conditional_means_are_filled_in_before_the_graph():
+    X, y = load_iris(return_X_y=True)
+    import_module("marginout.onnx").register()
+    model = DropoutSVC(missing="conditional").fit(X, y)
+    with pytest.raises(ValueError, match="on a copy, convert that"):
+        skl2onnx.to_onnx(model, X[:1])
+    Z = np.where(np.random.default_rng(0).random(X.shape) < 0.4, np.nan, X)
+    filled = model.to_sklearn()[0].transform(Z)
+    labels, scores = run(deepcopy(model).set_params(missing="error"), filled, zipmap=False)
+    assert_array_equal(labels, model.predict(Z))
+    assert_allclose(scores, model.decision_function(Z), atol=1e-9)

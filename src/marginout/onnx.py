@@ -153,6 +153,12 @@ def _scores(graph: Graph, operator: Any, hidden: bool) -> Any:
 
     model, X = operator.raw_operator, operator.inputs[0]
     if model.missing != "error":
+        if model.missing == "conditional":
+            raise ValueError(
+                "missing='conditional' cannot be converted: ONNX solves no linear systems. Set "
+                "missing='error' on a copy, convert that, and give it rows that model.to_sklearn()[0] has "
+                "filled in."
+            )
         raise ValueError(
             f"missing={model.missing!r} cannot be converted: ONNX would not delete missing entries. Fit with "
             "missing='error', and fill missing entries before."

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, SGDClassifier
 from sklearn.model_selection import cross_validate
@@ -23,7 +24,8 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from marginout import ExplicitCorruptionClassifier, ExplicitCorruptionRegressor, MCFRegressor
+from marginout import ExplicitCorruptionClassifier, ExplicitCorruptionRegressor, GaussianImputer, MCFRegressor
+from marginout._core.validation import make_generator
 from marginout.noise import Deletion, Dropout, Gaussian, Poisson
 from tests.paper import DropoutSVC
 from tests.problems import fitted_attributes
@@ -233,8 +235,6 @@ BAD = [
         ExplicitCorruptionClassifier(LOGISTIC, random_state="x"),
         "random_state='x' must be None",
     ),
-    (ExplicitCorruptionClassifier(KNeighborsClassifier()), "takes no sample_weight in fit"),
-    (ExplicitCorruptionClassifier(make_pipeline(LOGISTIC)), "takes no sample_weight in fit"),
     (ExplicitCorruptionClassifier(LinearRegression()), "does not suit ExplicitCorruptionClassifier"),
     (ExplicitCorruptionRegressor(LOGISTIC), "does not suit ExplicitCorruptionRegressor"),
     (ExplicitCorruptionClassifier(LogisticRegression), "must be an estimator"),
@@ -247,6 +247,40 @@ def test_bad_parameters(model, match):
     with pytest.raises((ValueError, TypeError), match=match):
         model.fit(X, LABELS)
     assert not fitted_attributes(model)
+
+
+def test_the_last_step_of_a_pipeline_has_the_weights():
+    for inner in (LOGISTIC, make_pipeline(StandardScaler(), LOGISTIC)):
+        pipeline = make_pipeline(StandardScaler(), inner)
+        name = "__".join((pipeline.steps[-1][0], *([inner.steps[-1][0]] if inner is not LOGISTIC else [])))
+        model = ExplicitCorruptionClassifier(pipeline, n_copies=3, random_state=0)
+        model.fit(X, LABELS, sample_weight=WEIGHTS)
+        seed = int(make_generator(0).integers(2**63))
+        copies = [Dropout(0.5).corrupt(X, np.random.default_rng((seed, m))) for m in range(3)]
+        weights = {f"{name}__sample_weight": np.tile(WEIGHTS, 3) / 3}
+        want = clone(pipeline).fit(np.vstack(copies), np.tile(LABELS, 3), **weights)
+        assert_allclose(model.decision_function(X), want.decision_function(X), rtol=1e-6)
+
+
+def test_estimators_without_weights():
+    for estimator in (KNeighborsClassifier(), make_pipeline(StandardScaler(), KNeighborsClassifier())):
+        model = ExplicitCorruptionClassifier(estimator, n_copies=2, random_state=0).fit(X, LABELS)
+        assert model.score(X, LABELS) > 0.5
+        before = model.estimator_
+        with pytest.raises(ValueError, match="takes no sample_weight in fit: leave sample_weight out"):
+            model.fit(X, LABELS, sample_weight=WEIGHTS)
+        assert model.estimator_ is before
+
+
+def test_holes_reach_an_estimator_that_takes_them():
+    Z = np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)
+    for first in (GaussianImputer(), "passthrough"):
+        pipeline = make_pipeline(first, HistGradientBoostingClassifier(max_iter=5))
+        model = ExplicitCorruptionClassifier(pipeline, noise=0.1, n_copies=2, random_state=0).fit(Z, LABELS)
+        assert model.score(Z, LABELS) > 0.5
+        assert model.__sklearn_tags__().input_tags.allow_nan
+    with pytest.raises(ValueError, match="NaN"):
+        ExplicitCorruptionClassifier(make_pipeline(LOGISTIC)).fit(Z, LABELS)
 
 
 def test_bad_data_leave_the_last_fit_alone():

@@ -260,7 +260,8 @@ blocks : bool, default=True
     Whether an estimator with a `partial_fit` is given one copy after the other, so that memory does
     not grow with M. It sees each copy once: what its `fit` does until it converges, such as the
     epochs of an SGDClassifier or an MLPClassifier, is left out. With False, and always without a
-    `partial_fit`, its `fit` gets all copies at once, M times the memory of X.
+    `partial_fit` and with ``missing="conditional"``, its `fit` gets all copies at once, M times the
+    memory of X.
 random_state : int, RandomState, Generator or None, default=None
     Seeds the corruption. Unless it is None, it also seeds every part of the estimator that has a
     `random_state` of None.

@@ -9,10 +9,12 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils.validation import check_is_fitted
 
 from marginout._core.fit import weights_of
+from marginout.estimators.imputer import GaussianImputer
 
 #: Attributes that both have.
 SHARED = "coef_", "intercept_", "classes_", "n_features_in_", "feature_names_in_"
@@ -21,11 +23,6 @@ SHARED = "coef_", "intercept_", "classes_", "n_features_in_", "feature_names_in_
 def export(fitted: Any, model: Any) -> Any:
     """Give a model of scikit-learn the attributes of a fitted one of ours."""
     check_is_fitted(fitted)
-    if fitted.missing == "conditional":
-        raise ValueError(
-            "to_sklearn() has no counterpart of missing='conditional': put a GaussianImputer in front of "
-            "a model with missing='error', and export the fitted model."
-        )
     for name in SHARED:
         if hasattr(fitted, name):
             value = getattr(fitted, name)
@@ -34,6 +31,25 @@ def export(fitted: Any, model: Any) -> Any:
     n_iter = fitted.n_iter_
     model.n_iter_ = np.array([n_iter]) if isinstance(model, LogisticRegression) else n_iter
     return model
+
+
+def filled_in(fitted: Any, model: Any) -> Any:
+    """The exported model; with missing="conditional", behind an imputer that has the laws of the fit.
+
+    It has the scores of the fitted one. Probabilities do not soften.
+    """
+    if fitted.missing != "conditional":
+        return model
+    imputer = GaussianImputer()
+    law = fitted._fitted_law()
+    imputer._law, imputer.mean_, imputer.rank_ = law, law.mean, law.rank
+    imputer.indicator_features_ = np.empty(0, dtype=np.intp)
+    imputer.n_features_in_ = fitted.n_features_in_
+    if hasattr(fitted, "feature_names_in_"):
+        imputer.feature_names_in_ = fitted.feature_names_in_
+        for part in (model, *getattr(model, "estimators_", ())):
+            del part.feature_names_in_  # what the imputer gives has no names
+    return make_pipeline(imputer, model)
 
 
 def one_vs_rest(fitted: Any, plain: Callable[[], Any]) -> OneVsRestClassifier:

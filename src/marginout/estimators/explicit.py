@@ -18,6 +18,7 @@ from sklearn.base import (
     is_classifier,
     is_regressor,
 )
+from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
@@ -84,9 +85,9 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
         y : array-like of shape (n_samples,)
             Targets.
         **params : dict
-            `sample_weight`, one number >= 0 per example (each copy gets 1/M of it), and other metadata
-            for the estimator's `fit` or `partial_fit`. They are routed where metadata routing is enabled.
-            Arrays of one entry per example are repeated for every copy.
+            `sample_weight`, one number >= 0 per example (each copy gets 1/M of it), where the estimator
+            takes it, and other metadata for the estimator's `fit` or `partial_fit`. They are routed where
+            metadata routing is enabled. Arrays of one entry per example are repeated for every copy.
 
         Returns
         -------
@@ -103,22 +104,30 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
             if not numeric:
                 check_classification_targets(y)
             noise = noise.bind(getattr(self, "feature_names_in_", None))
-            check_features(np.nan_to_num(X) if noise.writes_nan else X, noise)
+            check_features(np.nan_to_num(X) if not sp.issparse(X) and self._takes_nan() else X, noise)
             noise.check_lengths(X.shape[1])
             params = self._route(params, method)
-            weights = check_sample_weight(params.pop("sample_weight", None), X) / n_copies
+            name, given = self._weights_name(method), params.pop("sample_weight", None)
+            weights = check_sample_weight(given, X) / n_copies
             if not numeric:
                 _check_classes(y, weights)
+            if name is not None:
+                params[name] = weights
+            elif given is not None:
+                raise ValueError(
+                    f"estimator={self.estimator!r} takes no sample_weight in {method}: leave sample_weight "
+                    "out, or choose an estimator that supports it."
+                )
             seed = int(generator.integers(2**63))
             model = self._seeded(generator)
             copies = _Copies(X, noise, n_copies, seed)
             train = _train_in_blocks if method == "partial_fit" else _train_on_all
-            train(model, copies, y, {**params, "sample_weight": weights})
+            train(model, copies, y, params)
         self.estimator_ = model
         return self
 
     def _check_estimator(self) -> str:
-        """The name of the method that trains; raise if the estimator does not suit, or takes no weights."""
+        """The name of the method that trains; raise if the estimator does not suit."""
         estimator = self.estimator
         if isinstance(estimator, type) or not hasattr(estimator, "fit"):
             raise TypeError(f"estimator={estimator!r} must be an estimator, such as LogisticRegression().")
@@ -128,24 +137,23 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
                 "ExplicitCorruptionClassifier and a regressor to ExplicitCorruptionRegressor."
             )
         check_flag("blocks", self.blocks)
-        method = self._method()
-        if method == "partial_fit" and estimator.get_params(deep=False).get("missing") == "conditional":
-            raise ValueError(
-                "partial_fit, by which blocks=True trains, cannot take missing='conditional', as the law of "
-                "the features is not known before all examples are: set blocks=False."
-            )
-        known = "sample_weight" in inspect.signature(getattr(estimator, method)).parameters
-        if not known and _routes_metadata():
-            known = bool(get_routing_for_object(estimator).consumes(method, ["sample_weight"]))
-        if not known:
-            raise ValueError(
-                f"estimator={estimator!r} takes no sample_weight in {method}, but every copy of an example "
-                "must weigh 1/n_copies: choose an estimator that supports sample_weight."
-            )
-        return method
+        return self._method()
+
+    def _weights_name(self, method: str) -> str | None:
+        """What the estimator calls the weights of examples, if it takes any; a pipeline's last step may."""
+        name, estimator = "sample_weight", self.estimator
+        if _routes_metadata() and isinstance(estimator, Pipeline):
+            return name if get_routing_for_object(estimator).consumes(method, [name]) else None
+        while isinstance(estimator, Pipeline):
+            step, estimator = estimator.steps[-1]
+            name = name.replace("sample_weight", f"{step}__sample_weight")
+        return name if "sample_weight" in inspect.signature(getattr(estimator, method)).parameters else None
 
     def _method(self) -> str:
-        return "partial_fit" if self.blocks and hasattr(self.estimator, "partial_fit") else "fit"
+        """`partial_fit`, where copies are given one by one; the laws of missing="conditional" need all."""
+        streams = self.blocks and hasattr(self.estimator, "partial_fit")
+        waits = streams and self.estimator.get_params(deep=False).get("missing") == "conditional"
+        return "partial_fit" if streams and not waits else "fit"
 
     def _route(self, params: dict[str, Any], method: str) -> dict[str, Any]:
         """The metadata for the estimator: all, or where routing is enabled those that it requests."""
@@ -182,11 +190,18 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
         return np.asarray(getattr(self.estimator_, method)(X))
 
     def _accepted(self) -> dict[str, Any]:
-        """What X may be: it may hold NaN if the copies do."""
-        holes = getattr(self.noise, "writes_nan", False)
-        finite = "allow-nan" if holes else True
-        formats = False if holes else "csr"
+        """What X may be: it may hold NaN if the copies do, or if the estimator takes NaN."""
+        formats = False if getattr(self.noise, "writes_nan", False) else "csr"
+        finite = "allow-nan" if self._takes_nan() else True
         return {"accept_sparse": formats, "dtype": [np.float64, np.float32], "ensure_all_finite": finite}
+
+    def _takes_nan(self) -> bool:
+        """Whether the noise writes NaN, or the estimator takes it, of a pipeline the first step."""
+        first = self.estimator
+        while isinstance(first, Pipeline):
+            first = next((step for _, step in first.steps if step not in (None, "passthrough")), first[-1])
+        tags = get_tags(first).input_tags if hasattr(first, "fit") else None
+        return bool(getattr(self.noise, "writes_nan", False) or (tags is not None and tags.allow_nan))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predictions of the fitted estimator.
@@ -207,7 +222,7 @@ class _ExplicitCorruption(MetaEstimatorMixin, BaseEstimator):  # type: ignore[mi
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
         tags.input_tags.positive_only = bool(getattr(self.noise, "positive_only", False))
-        tags.input_tags.allow_nan = bool(getattr(self.noise, "writes_nan", False))
+        tags.input_tags.allow_nan = self._takes_nan()
         return tags
 
 
@@ -224,7 +239,8 @@ class ExplicitCorruptionClassifier(ClassifierMixin, _ExplicitCorruption):  # typ
     Parameters
     ----------
     estimator : classifier
-        Any classifier whose `fit` takes a `sample_weight`. It is cloned, never changed.
+        Any classifier; it is cloned, never changed. One whose `fit` takes a `sample_weight`, or a pipeline
+        that ends with one, gives each copy the weight 1/M. Others see M times as many examples.
     {corrupted.noise}
     {copies.n_copies}
     {copies.blocks}
@@ -328,7 +344,8 @@ class ExplicitCorruptionRegressor(RegressorMixin, _ExplicitCorruption):  # type:
     Parameters
     ----------
     estimator : regressor
-        Any regressor whose `fit` takes a `sample_weight`. It is cloned, never changed.
+        Any regressor; it is cloned, never changed. One whose `fit` takes a `sample_weight`, or a pipeline
+        that ends with one, gives each copy the weight 1/M. Others see M times as many examples.
     {corrupted.noise}
     {copies.n_copies}
     {copies.blocks}

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import log_expit, logsumexp, ndtri
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from marginout._core.fit import weights_of
@@ -18,7 +19,7 @@ from marginout._core.validation import check_option, set_parameters
 from marginout._models.linear import DropoutLinearModel
 from marginout._models.online.partial_fit import OnlineClassifier
 from marginout.estimators._docstrings import documented
-from marginout.estimators._export import export, one_vs_rest
+from marginout.estimators._export import export, filled_in, one_vs_rest
 from marginout.losses import Loss, logistic
 from marginout.noise import Noise
 
@@ -242,7 +243,7 @@ class DropoutLogisticRegression(LogisticProbabilities, OnlineClassifier):
     def _loss(self, Y: Array) -> Loss:
         return logistic(check_option("expectation", self.expectation, ["bound", "gaussian"]))
 
-    def to_sklearn(self) -> LogisticRegression | OneVsRestClassifier:
+    def to_sklearn(self) -> LogisticRegression | OneVsRestClassifier | Pipeline:
         """A fitted scikit-learn model with the same predictions and probabilities.
 
         Returns
@@ -251,7 +252,9 @@ class DropoutLogisticRegression(LogisticProbabilities, OnlineClassifier):
             :class:`~sklearn.linear_model.LogisticRegression` for two classes, and for a joint model
             of more. A :class:`~sklearn.multiclass.OneVsRestClassifier` of them for more, one-vs-rest,
             and for several labels: probabilities of a LogisticRegression of several classes are a
-            softmax, which these are not. It has `coef_` and `intercept_`, too.
+            softmax, which these are not. It has `coef_` and `intercept_`, too. With
+            ``missing="conditional"``, a pipeline of a :class:`~marginout.GaussianImputer` and that
+            model: the same scores, but its probabilities do not soften.
         """
 
         def plain() -> LogisticRegression:
@@ -259,5 +262,5 @@ class DropoutLogisticRegression(LogisticProbabilities, OnlineClassifier):
 
         check_is_fitted(self)
         if not self._indicator and (len(self.classes_) == 2 or self._has_softmax()):
-            return export(self, plain())
-        return one_vs_rest(self, plain)
+            return filled_in(self, export(self, plain()))
+        return filled_in(self, one_vs_rest(self, plain))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import QuantileRegressor
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from marginout._core.interfaces import Array
@@ -19,7 +20,7 @@ from marginout._models.online.partial_fit import OnlineRegressor
 from marginout._search.problem import RATES
 from marginout._search.search import Search
 from marginout.estimators._docstrings import documented
-from marginout.estimators._export import export
+from marginout.estimators._export import export, filled_in
 from marginout.losses import Loss, Pinball
 
 
@@ -177,8 +178,8 @@ class DropoutQuantileRegressor(QuantilePredictions, OnlineRegressor):
         outputs = len(quantiles) if isinstance(self.quantile, Iterable) else None
         return Centred(seen, seen.middle / seen.n if fit_intercept else 0.0, outputs)
 
-    def to_sklearn(self) -> QuantileRegressor:
-        """A fitted :class:`sklearn.linear_model.QuantileRegressor` with the same predictions."""
+    def to_sklearn(self) -> QuantileRegressor | Pipeline:
+        """A fitted :class:`~sklearn.linear_model.QuantileRegressor`, behind an imputer if ``missing="conditional"``."""
         if isinstance(self.quantile, Iterable):
             raise ValueError(
                 f"quantile={self.quantile!r}: scikit-learn's QuantileRegressor has one quantile. Fit a model "
@@ -186,7 +187,7 @@ class DropoutQuantileRegressor(QuantilePredictions, OnlineRegressor):
             )
         model = export(self, QuantileRegressor(quantile=self.quantile, fit_intercept=self.fit_intercept))
         model.intercept_ = float(model.intercept_[0])
-        return model
+        return filled_in(self, model)
 
 
 @documented

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC, LinearSVR
 
 from marginout._core.interfaces import Array
 from marginout._core.validation import check_option, check_real, set_parameters
 from marginout._models.online.partial_fit import OnlineClassifier, OnlineRegressor
 from marginout.estimators._docstrings import documented
-from marginout.estimators._export import export, one_vs_rest
+from marginout.estimators._export import export, filled_in, one_vs_rest
 from marginout.losses import HINGES, EpsilonInsensitive, Loss
 
 
@@ -123,13 +124,13 @@ class DropoutSVC(OnlineClassifier):
     def _loss(self, Y: Array) -> Loss:
         return hinge_loss(self)
 
-    def to_sklearn(self) -> LinearSVC | OneVsRestClassifier:
-        """A fitted :class:`sklearn.svm.LinearSVC` with the same predictions; one for each label."""
+    def to_sklearn(self) -> LinearSVC | OneVsRestClassifier | Pipeline:
+        """A fitted :class:`~sklearn.svm.LinearSVC`, or one for each label, behind an imputer if ``missing="conditional"``."""
 
         def plain() -> LinearSVC:
             return LinearSVC(loss=self.loss, C=self.C, fit_intercept=self.fit_intercept)
 
-        return one_vs_rest(self, plain) if self._indicator else export(self, plain())
+        return filled_in(self, one_vs_rest(self, plain) if self._indicator else export(self, plain()))
 
 
 @documented
@@ -207,6 +208,7 @@ class DropoutSVR(OnlineRegressor):
     def _loss(self, Y: Array) -> Loss:
         return tube_loss(self, Y)
 
-    def to_sklearn(self) -> LinearSVR:
-        """A fitted :class:`sklearn.svm.LinearSVR` with the same predictions."""
-        return export(self, LinearSVR(epsilon=self.epsilon, C=self.C, fit_intercept=self.fit_intercept))
+    def to_sklearn(self) -> LinearSVR | Pipeline:
+        """A fitted :class:`~sklearn.svm.LinearSVR`, behind an imputer if ``missing="conditional"``."""
+        plain = LinearSVR(epsilon=self.epsilon, C=self.C, fit_intercept=self.fit_intercept)
+        return filled_in(self, export(self, plain))

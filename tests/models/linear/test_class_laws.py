@@ -94,6 +94,31 @@ def test_scores_and_probabilities():
     np.testing.assert_allclose(model.predict_proba(complete), softmax(scores, axis=1), rtol=1e-12)
 
 
+def test_variances_and_draws_are_those_of_the_mixture():
+    X, y = blobs()
+    laws = learn(X, y)
+    Z = blobs(share=0.5, seed=2)[0][:20]
+    filled, variances = laws.fill(Z), laws.variances(Z)
+    draws = (
+        laws.draw(np.repeat(Z, 2000, axis=0), np.random.default_rng(0)).reshape(20, 2000, 6).swapaxes(0, 1)
+    )
+    for i, x in enumerate(Z):
+        logs, means, covariances = mixture(laws, x)
+        want, m = np.zeros(6), np.isnan(x)
+        for r, mean, S in zip(np.exp(logs), means, covariances, strict=True):
+            want[m] += r * np.diag(S)
+            want += r * (mean - filled[i]) ** 2
+        np.testing.assert_allclose(variances[i], want, atol=1e-8)
+    error = np.sqrt(variances / len(draws))
+    assert np.all(np.abs(draws.mean(axis=0) - filled) <= 5 * error + 1e-12)
+    np.testing.assert_allclose(draws.var(axis=0), variances, rtol=0.5, atol=1e-9)
+    every = np.array(
+        [laws.draw(np.full((1, 6), np.nan), rng)[0] for rng in np.random.default_rng(1).spawn(4000)]
+    )
+    np.testing.assert_allclose(every.mean(axis=0), laws.mean, atol=0.3)
+    np.testing.assert_allclose(np.cov(every.T), laws.covariance(), rtol=0.2, atol=0.8)
+
+
 def test_two_classes_and_hinges():
     X, y = blobs()
     model = DropoutSVC(missing="conditional").fit(X, y == 0)

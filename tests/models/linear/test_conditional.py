@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.special import expit, softmax
+from sklearn.datasets import load_iris
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import StratifiedKFold
 
@@ -21,6 +22,7 @@ from marginout import (
 )
 from marginout._core.design.conditional import conditional_design
 from marginout._core.gaussian import estimate
+from marginout._core.validation import make_generator
 from marginout.noise import Deletion, Dropout, Gaussian, GroupDropout, Missing, Poisson
 from tests.paper import (
     DropoutLogisticRegression,
@@ -317,12 +319,6 @@ def test_what_is_refused_names_a_cure():
         DropoutSVC(missing="conditional").fit(sp.csr_array(np.nan_to_num(X)), y)
     with pytest.raises(ValueError, match="transform X by a GaussianImputer"):
         DropoutSVC(missing="conditional").partial_fit(X, y, classes=[-1, 1])
-    explicit = ExplicitCorruptionClassifier(DropoutSVC(missing="conditional"), noise=Missing(0.3), n_copies=2)
-    with pytest.raises(ValueError, match="set blocks=False"):
-        explicit.fit(np.nan_to_num(X), y)
-    explicit.set_params(blocks=False).fit(np.nan_to_num(X), y)
-    with pytest.raises(ValueError, match="put a GaussianImputer in front"):
-        DropoutSVC(missing="conditional").fit(X, y).to_sklearn()
     with pytest.raises(ValueError, match="missing='conditional' must be"):
         MCFClassifier(missing="conditional").fit(np.nan_to_num(X), y)
     late = DropoutSVC().fit(np.nan_to_num(X), y).set_params(missing="conditional")
@@ -330,6 +326,53 @@ def test_what_is_refused_names_a_cure():
         late.predict(X)
     with pytest.raises(ValueError, match=r"Input X contains NaN.*GaussianImputer"):
         DropoutSVC().fit(X, y)
+
+
+def test_corrupted_copies_with_holes():
+    X, y = holes()
+    explicit = ExplicitCorruptionClassifier(DropoutSVC(missing="conditional"), noise=Missing(0.3), n_copies=2)
+    alone = DropoutSVC(missing="conditional")
+    explicit.set_params(random_state=0).fit(X, y)  # all copies at once
+    copies = np.vstack([Missing(0.3).corrupt(X, rng) for rng in _seeds(explicit, 2)])
+    alone.fit(copies, np.tile(y, 2), np.full(80, 0.5))
+    np.testing.assert_allclose(explicit.decision_function(X), alone.decision_function(X), rtol=1e-9)
+
+
+def _seeds(explicit, count):
+    """The generators of the copies."""
+    seed = int(make_generator(explicit.random_state).integers(2**63))
+    return [np.random.default_rng((seed, m)) for m in range(count)]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        DropoutSVC(missing="conditional"),
+        DropoutSVC(missing="conditional", multi_class="pairwise"),
+        DropoutLogisticRegression(missing="conditional", multi_class="ovr"),
+        DropoutLogisticRegression(missing="conditional", multi_class="multinomial"),
+        DropoutSVR(missing="conditional"),
+        DropoutQuantileRegressor(0.3, missing="conditional"),
+    ],
+    ids=lambda model: f"{type(model).__name__}-{getattr(model, 'multi_class', '')}",
+)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_pipeline_of_scikit_learn_has_the_same_scores(model, classes):
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    X, y = X[y < classes], y[y < classes]
+    Z = X.mask(np.random.default_rng(0).random(X.shape) < 0.4)
+    for train in X, Z:
+        model.fit(train, y)
+        plain = model.to_sklearn()
+        assert plain[-1].__class__.__module__.startswith("sklearn.")
+        assert plain.feature_names_in_.tolist() == X.columns.tolist()
+        np.testing.assert_array_equal(plain.predict(Z), model.predict(Z))
+        if hasattr(model, "decision_function"):
+            np.testing.assert_allclose(plain.decision_function(Z), model.decision_function(Z), rtol=1e-12)
+        again = pickle.loads(pickle.dumps(plain))
+        np.testing.assert_array_equal(again.predict(Z), plain.predict(Z))
+        nothing = X[:1] * np.nan
+        np.testing.assert_allclose(plain[0].mean_, plain[0].transform(nothing)[0], rtol=1e-6)
 
 
 def _bad(name):

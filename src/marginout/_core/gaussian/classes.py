@@ -70,6 +70,47 @@ class ClassLaws:
             out[some] = sum(r[:, None] * means for r, means in zip(np.exp(logs.T), filled, strict=True))
         return out
 
+    @property
+    def mean(self) -> Array:
+        """The mean of the mixture, (d,)."""
+        return np.asarray(self.shares @ [law.mean for law in self.laws])
+
+    @property
+    def rank(self) -> int:
+        return self.one.rank
+
+    def covariance(self) -> Array:
+        """The covariance of the mixture, (d, d)."""
+        total = np.zeros((len(self.mean), len(self.mean)))
+        for share, law in zip(self.shares, self.laws, strict=True):
+            off = law.mean - self.mean
+            total += share * (law.covariance() + np.outer(off, off))
+        return total
+
+    def variances(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Σ r (S + (x̂_c − x̂)²) of every missing value, and 0 of what is known, (n, d)."""
+        rows = np.flatnonzero(np.isnan(X).any(axis=1))
+        out = np.zeros_like(X)
+        for some in pieces(rows, len(self.laws) * X.shape[1]):
+            logs, filled = self.components(X[some].astype(np.float64))
+            r, mean = np.exp(logs.T)[:, :, None], self.fill(X[some])
+            for share, law, own in zip(r, self.laws, filled, strict=True):
+                out[some] += share * (law.variances(X[some].astype(np.float64)) + (own - mean) ** 2)
+        return out
+
+    def draw(self, X: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+        """X with draws for NaN: of a class by r, then of its law."""
+        rows = np.flatnonzero(np.isnan(X).any(axis=1))
+        out = X.copy()
+        for some in pieces(rows, len(self.laws) * X.shape[1]):
+            shares = np.cumsum(np.exp(self.components(X[some].astype(np.float64))[0]), axis=1)
+            kind = (rng.random((len(some), 1)) > shares[:, :-1]).sum(axis=1)
+            for k, law in enumerate(self.laws):
+                own = some[kind == k]
+                if len(own):
+                    out[own] = law.draw(X[own], rng)
+        return out
+
 
 def pieces(rows: NDArray[np.intp], width: int) -> list[NDArray[np.intp]]:
     """Some rows, so many at a time that `width` numbers of each take little memory."""
