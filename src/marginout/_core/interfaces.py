@@ -156,7 +156,7 @@ class Design(Protocol):
         raise TypeError(f"{type(self).__name__} has no rows.")
 
     def columns(self, features: Columns) -> tuple[Any, Any, Any, Array, int]:
-        """Some columns of M: data, rows, ends of columns; κ of each and p with V = κ·Mᵖ; for `proximal`."""
+        """Columns of M: data, rows, where each begins and ends; κ of each, p of V = κ·Mᵖ; for `proximal`."""
         raise TypeError(f"{type(self).__name__} has no columns.")
 
     def uniform_rows(self) -> tuple[Any, ...] | None:

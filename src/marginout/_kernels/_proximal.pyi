@@ -9,7 +9,7 @@ Indices = NDArray[Any]
 def prepare(
     data: Array,
     indices: Indices,
-    indptr: Indices,
+    spans: Indices,
     kappa: Array,
     power: int,
     w: Array,
@@ -22,7 +22,7 @@ def prepare(
 def descend(
     data: Array,
     indices: Indices,
-    indptr: Indices,
+    spans: Indices,
     kappa: Array,
     power: int,
     w: Array,
@@ -38,7 +38,7 @@ def descend(
 def along(
     data: Array,
     indices: Indices,
-    indptr: Indices,
+    spans: Indices,
     kappa: Array,
     power: int,
     w: Array,

@@ -2,11 +2,11 @@
 # cython: initializedcheck=False, freethreading_compatible=True
 """Coordinate descent on the second-order model of F in some of the weights, plus an ℓ1 penalty.
 
-The weights' features are columns of X. A column j holds means x of some examples; their variances are
-V = κ_j·x**power, and b = 2 V w is the slope of v in w_j. An example has numbers side by side, in a line of
-the cache: the second derivatives of its loss, mm, mv, vv, and by how much its mean and, linearly, its
-variance have moved, r = Σ x·step and u = Σ b·step. The best offset is a function of the steps, so that a
-constant β, common to all examples, is added to r and never written.
+The weights' features are columns of X; `spans` says where each begins and ends. A column j holds means x of
+some examples; their variances are V = κ_j·x**power, and b = 2 V w is the slope of v in w_j. An example has
+numbers side by side, in a line of the cache: the second derivatives of its loss, mm, mv, vv, and by how much
+its mean and, linearly, its variance have moved, r = Σ x·step and u = Σ b·step. The best offset is a function
+of the steps, so that a constant β, common to all examples, is added to r and never written.
 """
 from libc.math cimport fabs
 
@@ -21,7 +21,7 @@ cdef inline double power_of(double x, int power) noexcept nogil:
 
 
 def prepare(
-    const double[::1] data, const index_t[::1] indices, const index_t[::1] indptr,
+    const double[::1] data, const index_t[::1] indices, const index_t[:, ::1] spans,
     const double[::1] kappa, int power, const double[::1] w, const double[::1] dm, const double[::1] dv,
     const double[::1] bends, const double[:, ::1] state, double[:, ::1] columns,
 ):
@@ -32,7 +32,7 @@ def prepare(
         for j in range(w.shape[0]):
             gradient = curvature = bend = cross = 0
             twice = 2 * w[j]
-            for e in range(indptr[j], indptr[j + 1]):
+            for e in range(spans[0, j], spans[1, j]):
                 i = indices[e]
                 x = data[e]
                 v = kappa[j] * power_of(x, power)
@@ -48,7 +48,7 @@ def prepare(
 
 
 def descend(
-    const double[::1] data, const index_t[::1] indices, const index_t[::1] indptr,
+    const double[::1] data, const index_t[::1] indices, const index_t[:, ::1] spans,
     const double[::1] kappa, int power, const double[::1] w, const double[:, ::1] columns,
     double l1, double corner, double beta, double share, Py_ssize_t sweeps,
     double[:, ::1] state, double[::1] step,
@@ -74,11 +74,11 @@ def descend(
                 g = columns[0, j] + columns[2, j] * step[j]
                 twice = 2 * w[j] * kappa[j]
                 if twice == 0:
-                    for e in range(indptr[j], indptr[j + 1]):
+                    for e in range(spans[0, j], spans[1, j]):
                         i = indices[e]
                         g += data[e] * (state[i, MM] * (state[i, R] + beta) + state[i, MV] * state[i, U])
                 else:
-                    for e in range(indptr[j], indptr[j + 1]):
+                    for e in range(spans[0, j], spans[1, j]):
                         i = indices[e]
                         x = data[e]
                         b = twice * power_of(x, power)
@@ -95,10 +95,10 @@ def descend(
                 step[j] += delta
                 beta -= delta * columns[3, j] / corner
                 if twice == 0:
-                    for e in range(indptr[j], indptr[j + 1]):
+                    for e in range(spans[0, j], spans[1, j]):
                         state[indices[e], R] += data[e] * delta
                 else:
-                    for e in range(indptr[j], indptr[j + 1]):
+                    for e in range(spans[0, j], spans[1, j]):
                         i = indices[e]
                         x = data[e]
                         state[i, R] += x * delta
@@ -113,7 +113,7 @@ def descend(
 
 
 def along(
-    const double[::1] data, const index_t[::1] indices, const index_t[::1] indptr,
+    const double[::1] data, const index_t[::1] indices, const index_t[:, ::1] spans,
     const double[::1] kappa, int power, const double[::1] w, const double[::1] step,
     double[::1] cross, double[::1] square,
 ):
@@ -124,7 +124,7 @@ def along(
         for j in range(w.shape[0]):
             if step[j] == 0:
                 continue
-            for e in range(indptr[j], indptr[j + 1]):
+            for e in range(spans[0, j], spans[1, j]):
                 i = indices[e]
                 v = kappa[j] * power_of(data[e], power) * step[j]
                 cross[i] += v * w[j]

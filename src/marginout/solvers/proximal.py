@@ -23,8 +23,9 @@ from marginout.solvers._progress import Progress
 
 #: Weights that may enter at once, and how many times those that are there.
 ENTER, GROW = 100, 2
-#: The fraction of the first violation at which coordinate descent ends; most sweeps.
-SHARE, SWEEPS = 0.03, 300
+#: The fraction of the first violation at which coordinate descent ends; the same where the model of the last
+#: step promised little of F, and where no noise smooths a kink; most sweeps.
+SHARE, FINE, NEAR, SWEEPS = 0.1, 0.03, 0.01, 300
 #: Roundings of a kink, as fractions of the loss's scale, for the first step from w = 0 and from other
 #: weights; the factor by which they are lowered.
 COLD, WARM, SHARPEN = 1.0, 0.03, 0.1
@@ -34,6 +35,9 @@ STAGE = 1e-3
 FALL, HALVINGS = 1e-4, 40
 #: What the offset may keep of its suboptimality at a step, as a fraction of F.
 OFFSET = 1e-8
+#: Steps converge fast when the model promises less than this fraction of what the one before did. The rest is
+#: then about the error of the model at the step, times a factor that text showed; else, what the slope says.
+FAST, ERROR = 0.1, 2.0
 #: Where no noise smooths a kink, steps get shorter from one rounding to the next: a rounding ends late, when
 #: this part of what it costs is left. What is left, over what the last step promised.
 PART, CAUTION = 0.1, 100.0
@@ -79,24 +83,31 @@ def _descend(objective: Objective, W: Array, b: Array, progress: Progress) -> No
     rounding = (WARM if W.any() else COLD) if objective.loss.kinked else objective.rounding
     smooth = objective.rounded(max(rounding, objective.rounding))
     point = settle_offset(smooth, smooth.point(W, b), OFFSET)
-    promised, lean, iteration = np.inf, 0.0, 0
+    expected, lean, iteration, last = np.inf, 0.0, 0, 0.0
     sharp = objective.traits.noiseless and objective.loss.kinked
-    caution, part, stage = (CAUTION, PART, 0.0) if sharp else (1.0, 1.0, STAGE)
+    part, stage, caution = (PART, 0.0, CAUTION) if sharp else (1.0, STAGE, 1.0)
     while True:
         G, _ = smooth.gradient(point)
         gap = np.minimum(smooth.certificate(point, G), point.value)
-        left = np.minimum(gap, caution * promised)
+        left = np.minimum(gap, expected)
         excess = _excess(smooth, point)
         if not progress.record(iteration, point, left + excess):
             break
         if smooth.rounding > objective.rounding and left <= np.maximum(part * excess, stage * point.value):
             smooth = objective.rounded(max(SHARPEN * smooth.rounding, objective.rounding))
             point = settle_offset(smooth, smooth.point(point.W, point.b), OFFSET)
-            promised = np.inf
+            expected = np.inf
             continue
         chosen, all_in = _working_set(point.W[:, 0], np.abs(G[:, 0]), smooth.penalty.l1)
-        point, fall, length = _step(smooth, point, chosen, lean)
-        promised = fall if all_in and length == 1.0 and lean == 0.0 else np.inf
+        before = point.value[0]
+        share = FINE if sharp or 0.0 < last <= NEAR * before else SHARE
+        point, fall, model, length = _step(smooth, point, chosen, lean, share)
+        if all_in and length == 1.0 and lean == 0.0:
+            error = abs(model - (before - point.value[0]))
+            fast = not sharp and model < FAST * last
+            expected, last = ERROR * error + FAST * fall if fast else caution * fall, model
+        else:
+            expected, last = np.inf, 0.0
         lean = LEAN if length < 1.0 else KEEP * lean if lean > 0.05 * LEAN else 0.0
         iteration += 1
         if length == 0.0:  # F does not fall any further in this arithmetic
@@ -117,8 +128,10 @@ def _working_set(w: Array, slopes: Array, l1: float) -> tuple[Columns, bool]:
     return np.sort(np.concatenate([used, steepest])), False
 
 
-def _step(smooth: Objective, point: Point, chosen: Columns, lean: float) -> tuple[Point, float, float]:
-    """The point after a step in the chosen weights, what the model promised, and the step's length."""
+def _step(
+    smooth: Objective, point: Point, chosen: Columns, lean: float, share: float
+) -> tuple[Point, float, float, float]:
+    """The point after a step in the chosen weights, its fall by the slope and by the model, its length."""
     shard, state, penalty = smooth.examples, point.state[0], smooth.penalty
     dm, dv, mm, mv, vv = (each[:, 0] for each in shard.derivatives(state))
     bends = dv
@@ -139,7 +152,7 @@ def _step(smooth: Objective, point: Point, chosen: Columns, lean: float) -> tupl
     parts[1] = np.maximum(parts[1] - parts[3] ** 2 / corner, np.maximum(FLAT * parts[1], TINY))
     step = np.zeros(len(chosen))
     beta, _ = _proximal.descend(
-        *columns, w, parts, penalty.l1, corner, -slope / corner, SHARE, SWEEPS, examples, step
+        *columns, w, parts, penalty.l1, corner, -slope / corner, share, SWEEPS, examples, step
     )
     cross, square = np.zeros(len(dm)), np.zeros(len(dm))
     _proximal.along(*columns, w, step, cross, square)
@@ -149,14 +162,17 @@ def _step(smooth: Objective, point: Point, chosen: Columns, lean: float) -> tupl
     line = smooth.line(point, P, beta, [along])
     kinks = penalty.l1 * float(np.abs(w + step).sum() - np.abs(w).sum())
     fall = -float(parts[0] @ step + slope * beta + kinks)
+    a, c = examples[:, 3] + beta, examples[:, 4]
+    bend = float(mm @ (a * a) + 2 * (mv @ (a * c)) + vv @ (c * c) + parts[2] @ (step * step))
+    model = max(fall - 0.5 * bend, 0.0)
     t, zero = 1.0, np.zeros(1)
     for _ in range(HALVINGS):
         value = line.expand(np.array([t]), zero).value
         if value[0] <= point.value[0] - FALL * t * fall:
             moved = line.move(np.array([t]), zero, value, zero)
-            return settle_offset(smooth, moved, OFFSET), max(fall, 0.0), t
+            return settle_offset(smooth, moved, OFFSET), max(fall, 0.0), model, t
         t *= 0.5
-    return point, fall, 0.0
+    return point, fall, model, 0.0
 
 
 def _excess(smooth: Objective, point: Point) -> Array:

@@ -284,3 +284,24 @@ def test_streams_and_blocks_refuse_it_with_a_cure():
         assert "l1_ratio=0.5 must be 0. Or fit to all examples at once" in str(raised.value.__cause__)
     with pytest.raises(ValueError, match=r"needs all examples in one place.*or set l1_ratio=0"):
         marginout.blocks.fit(DropoutSVC(l1_ratio=0.5), [(X[:25], y[:25]), (X[25:], y[25:])])
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "model",
+    [
+        DropoutLogisticRegression(noise=0.0),
+        DropoutLogisticRegression(noise=0.3),
+        DropoutSVC(noise=0.3),
+        DropoutSVC(noise=0.0, loss="squared_hinge"),
+    ],
+)
+def test_a_fit_ends_within_its_tolerance(model, seed):
+    """What is left is judged by the error of the last model: no bound, but it held on all of these."""
+    rng = np.random.default_rng(seed)
+    X = sp.random(300, 400, 0.05, "csr", random_state=seed, data_rvs=lambda size: rng.gamma(1.0, 1.0, size))
+    y = np.asarray(X @ rng.laplace(size=400)) + 0.5 * rng.normal(size=300) > 0
+    model.set_params(l1_ratio=1.0, C=3.0, tol=1e-8)
+    best = model.fit(X, y).objective_
+    for tol in (1e-1, 1e-2, 1e-3):
+        assert model.set_params(tol=tol).fit(X, y).objective_ <= (1 + 0.1 * tol) * best

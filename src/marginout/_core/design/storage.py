@@ -220,8 +220,9 @@ class Design(Hessians):
         """The answer to `columns` of a part of X that has all entries."""
         data = np.asarray(part * self.scale[features], np.float64).ravel(order="F")
         index = np.arange(self.n, dtype=np.int64)
-        ends = self.n * np.arange(len(features) + 1)
-        return data, np.tile(index, len(features)), ends, *self._noise_of(features)
+        edges = self.n * np.arange(len(features) + 1)
+        spans = np.stack([edges[:-1], edges[1:]])
+        return data, np.tile(index, len(features)), spans, *self._noise_of(features)
 
     def _noise_of(self, features: Columns) -> tuple[Array, int]:
         """κ of some features, for a design of one output, and the power."""
@@ -292,12 +293,18 @@ class CsrDesign(Design):
     def _csc(self) -> Any:
         return self.X.tocsc()
 
+    @cached_property
+    def _means(self) -> Array:
+        """The entries of M, column by column."""
+        data = np.asarray(self._csc.data, dtype=np.float64)
+        return data * np.repeat(self.scale, np.diff(self._csc.indptr)) if self._shrinks else data
+
     def columns(self, features: Columns) -> tuple[Any, Any, Any, Array, int]:
-        part = self._csc[:, features]
+        csc = self._csc
         if self.power == 0:  # every entry has a variance
-            return self._columns(part.toarray(), features)
-        data = part.data * np.repeat(self.scale[features], np.diff(part.indptr))
-        return data, part.indices, part.indptr.astype(part.indices.dtype), *self._noise_of(features)
+            return self._columns(csc[:, features].toarray(), features)
+        spans = np.stack([csc.indptr[features], csc.indptr[features + 1]]).astype(csc.indices.dtype)
+        return self._means, csc.indices, spans, *self._noise_of(features)
 
     def sweep(self, *state: Any) -> Any:
         return _dual.csr_sweep(*self._csr, *state)
