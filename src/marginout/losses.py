@@ -139,6 +139,8 @@ class Loss(ABC):
     chunk = 16_384
     #: The formula in compiled code, if there is one.
     kernel: Kernel | None = None
+    #: Whether it is the multinomial loss of all classes, which compiled code knows, too.
+    multinomial = False
 
     @abstractmethod
     def jet(self, m: Array, v: Array, y: Array) -> Jet:

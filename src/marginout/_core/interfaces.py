@@ -73,6 +73,7 @@ class Design(Protocol):
     batch: int | None = None  # problems that are best solved together; None: all
     grouping: Any = None  # which features are corrupted together; None: each by itself
     dependent: bool = False  # whether features of an example are not independent: Cov(x̃_n) is not diagonal
+    classes: tuple[Columns, Columns] | None = None  # order of the examples by class, and where classes begin
 
     def line(self, W: Array, P: Array) -> tuple[Array, Array, Array]:
         """M P, V (W∘P) and V (P∘P), each (n, K)."""
@@ -181,6 +182,7 @@ class Loss(Protocol):
     relative: bool  # whether φ sees differences of a problem's outputs alone
     chunk: int  # examples times outputs that are worked on at a time
     kernel: Kernel | None  # the formula in compiled code, if there is one
+    multinomial: bool  # whether it is log Σ exp(m_k − m_y + ½v_k), which compiled code knows too
 
     def add_expansion(self, plane: Any, y: Array, weights: Array, sums: Array) -> None:
         """Add Σ s·φ and its derivatives at a step (t, δ) of a `losses.Plane` to sums, (5 + R, K).

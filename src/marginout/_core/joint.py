@@ -174,6 +174,8 @@ class Multinomial(Joint):
     for normal scores: E log Σ exp ≤ log Σ E exp.
     """
 
+    multinomial = True
+
     def least_squares(self, y: Array) -> Array:
         return 2 * y
 

@@ -328,6 +328,32 @@ static void look(newton *z, int curved) {
   if (!z->offset) z->g = 0;
 }
 
+/* Rows i ... of A in column j: (a_ij - own . row i) / a_jj, with the first j numbers of each row; `own` is row j. */
+static cloned_void factorize_column(double *A, ptrdiff_t d, ptrdiff_t wide, ptrdiff_t j) {
+  const double *own = A + j * wide, inverse = 1.0 / own[j];
+  ptrdiff_t i = j + 1;
+  for (; i + TILE <= d; i += TILE) {
+    double *other = A + i * wide;
+    quad t[TILE] = {{0}};
+    double rest[TILE] = {0};
+    ptrdiff_t k = 0;
+    for (; k + QUAD <= j; k += QUAD) {
+      const quad o = AT(own, k);
+#pragma GCC unroll 4
+      for (int row = 0; row < TILE; row++) t[row] += o * AT(other + row * wide, k);
+    }
+    for (; k < j; k++)
+      for (int row = 0; row < TILE; row++) rest[row] += own[k] * other[row * wide + k];
+    for (int row = 0; row < TILE; row++)
+      other[row * wide + j] = (other[row * wide + j] - (sum_of(t[row]) + rest[row])) * inverse;
+  }
+  for (; i < d; i++) {
+    double *other = A + i * wide, sum = 0;
+    for (ptrdiff_t k = 0; k < j; k++) sum += own[k] * other[k];
+    other[j] = (other[j] - sum) * inverse;
+  }
+}
+
 /* A = L L' of the lower half, in place; whether it succeeded. */
 static int factorize(double *A, ptrdiff_t d, ptrdiff_t wide) {
   for (ptrdiff_t j = 0; j < d; j++) {
@@ -335,16 +361,7 @@ static int factorize(double *A, ptrdiff_t d, ptrdiff_t wide) {
     const double rest = own[j] - dot(own, own, j);
     if (!(rest > 0)) return 0;
     own[j] = sqrt(rest);
-    const double inverse = 1.0 / own[j];
-    for (ptrdiff_t i = j + 1; i < d; i++) {
-      double *other = A + i * wide;
-      quad sum = {0};
-      ptrdiff_t k = 0;
-      for (; k + QUAD <= j; k += QUAD) sum += AT(own, k) * AT(other, k);
-      double total = sum_of(sum);
-      for (; k < j; k++) total += own[k] * other[k];
-      other[j] = (other[j] - total) * inverse;
-    }
+    factorize_column(A, d, wide, j);
   }
   return 1;
 }

@@ -85,6 +85,57 @@ cdef extern from "_interior.h" nogil:
         newton* z, interior* k, newton_rules rules, int max_iter, newton_watch watch, void* who,
     )
 
+cdef extern from "_joint.h" nogil:
+    int PAIR
+    ctypedef struct joint:
+        Py_ssize_t blocks, d, wide, R, outs
+        const char* x
+        Py_ssize_t row, column
+        int is_float, sparse, power, noisy, additive, offset
+        const int32_t* indices
+        const int64_t* indptr
+        const int64_t* rows
+        const int32_t* labels
+        doubles scale
+        doubles kappa
+        doubles constant
+        double factor
+        double* s
+        double* u
+        double* p
+        double* centre
+        double* cache
+        double* panel
+        double* weighted
+        double* jet
+        double* W
+        double* G
+        double* kept
+        double* best
+        double* step
+        double* rest
+        double* solved
+        double* along
+        double* product
+        double* apart
+        double* towards
+        double* spread
+        double* first
+        double* second
+        double* curved
+        double* A
+        double* shrink
+        double* corner
+        double* room
+        double* one
+        double* history
+        double* told
+    void joint_begin(joint* z)
+    void joint_pull(joint* z, double* P, double* out)
+    newton_end joint_solve(joint* z, newton_rules rules, int max_iter, newton_watch watch, void* who)
+    void joint_find_centre(joint* z)
+    void joint_pack(const joint* z, Py_ssize_t block, double* out)
+
 ctypedef fused value_t:
     float
     double
@@ -256,6 +307,132 @@ def solve(
             b[k] -= centre[i] * z.w[i]
         results[0, k], results[1, k], results[2, k] = end.value, end.gap, end.left
         marks[0, k], marks[1, k], marks[2, k] = end.converged and not end.broken, end.iterations, end.stopped
+        histories.append(np.asarray(history)[: end.iterations].tolist() if end.iterations else [end.value])
+        if raised:
+            raise raised[0]
+        if end.stopped:
+            break
+    return np.asarray(results), np.asarray(marks)
+
+
+def solve_joint(
+    const value_t[:, :] x, const int32_t[::1] indices, const int64_t[::1] indptr, moments,
+    const int64_t[::1] order, const int64_t[::1] edges, const double[:, ::1] weights,
+    const double[::1] factors, double[:, ::1] W, double[::1] b, bint offset, rules, int max_iter, watch,
+    histories,
+    double[:, ::1] probe=None,
+):
+    """The same for multinomial problems of R classes each, whose outputs W and b hold side by side.
+
+    Examples are sorted by class: those of class y are the rows order[edges[y]], ... of x. Their weights,
+    (n, problems) or (n, 1), are sorted likewise. Results are (4, problems) and (3, problems).
+
+    `probe`, (d + 1, K), becomes the product of the Hessian at (W, b) with itself; then nothing is solved. Its
+    last row is of the offsets, with features of mean 0.
+    """
+    cdef joint z
+    cdef newton_rules sequence
+    cdef newton_end end
+    cdef newton_watch watcher = never
+    cdef const double[::1] scale = moments[0], kappa = moments[1], constant = moments[2]
+    cdef Py_ssize_t n = order.shape[0], d = W.shape[0], R = edges.shape[0] - 1, K = W.shape[1]
+    cdef Py_ssize_t i, j, k, y, own, most, count, size, problem
+    cdef bint same
+    cdef double[:, ::1] results = np.zeros((4, K // R))
+    cdef int[:, ::1] marks = np.zeros((3, K // R), dtype=np.intc)
+    memset(&z, 0, sizeof(joint))
+    z.d, z.R, z.outs, z.wide = d, R, (R + PAIR - 1) // PAIR * PAIR, (d + TILE) // TILE * TILE
+    most, size = n // PANEL + R, z.wide * z.outs
+    cdef int64_t[::1] rows = np.empty(most * PANEL, dtype=np.int64)
+    cdef int32_t[::1] labels = np.empty(most, dtype=np.int32)
+    cdef double[:, ::1] shares = np.zeros((2, most * PANEL * z.outs + 1))
+    cdef double[::1] s = np.zeros(most * PANEL), history = np.empty(max_iter + 1), cache = None
+    cdef double[:, ::1] panels = np.zeros((3, PANEL * max(z.wide, z.outs)))
+    cdef double[:, ::1] features = np.zeros((15, size))
+    cdef double[::1] curved = np.zeros(R * size), A = np.empty(R * z.wide * (z.wide + 1))
+    cdef double[::1] room = np.empty(max(z.wide, R) ** 2 + R * R + 3 * max(z.wide, R))
+    z.sparse, z.is_float, z.offset, z.power = indptr is not None, value_t is float, offset, moments[3]
+    if most * PANEL * z.wide <= CACHED:
+        cache = np.empty(most * PANEL * z.wide)
+        z.cache = &cache[0]
+    if x.shape[0]:
+        z.x = <const char*> &x[0, 0]
+    z.row, z.column = x.strides[0], x.strides[1]
+    if z.sparse:
+        z.column = x.strides[0]
+        z.indices, z.indptr = &indices[0], &indptr[0]
+    z.rows, z.labels, z.scale, z.kappa, z.constant = &rows[0], &labels[0], &scale[0], &kappa[0], &constant[0]
+    for j in range(d):
+        z.noisy, z.additive = z.noisy or kappa[j] != 0, z.additive or constant[j] != 0
+    z.s, z.u, z.p, z.panel, z.weighted, z.jet = (
+        &s[0], &shares[0, 0], &shares[1, 0], &panels[0, 0], &panels[1, 0], &panels[2, 0]
+    )
+    z.W, z.G, z.kept, z.best, z.step = (
+        &features[0, 0], &features[1, 0], &features[2, 0], &features[3, 0], &features[4, 0]
+    )
+    z.rest, z.solved, z.along, z.product, z.apart = (
+        &features[5, 0], &features[6, 0], &features[7, 0], &features[8, 0], &features[9, 0]
+    )
+    z.towards, z.spread, z.first, z.second, z.centre = (
+        &features[10, 0], &features[11, 0], &features[12, 0], &features[13, 0], &features[14, 0]
+    )
+    z.A, z.shrink, z.room, z.history, z.curved = (
+        &A[0], &A[R * z.wide * z.wide], &room[0], &history[0], &curved[0]
+    )
+    z.corner = z.room + max(z.wide, R) ** 2
+    z.one = z.corner + R * R
+    sequence.tol, sequence.safety, sequence.early, sequence.little, sequence.polish = rules
+    cdef list raised = []
+    cdef tuple who = None
+    now = np.asarray(features)[0].reshape(z.wide, z.outs)[:d, :R]
+    for problem in range(K // R):
+        own, same, count = problem if weights.shape[1] > 1 else 0, problem > 0, 0
+        with nogil:
+            for y in range(R):
+                for i in range(edges[y], edges[y + 1]):
+                    if weights[i, own] > 0:
+                        same = same and count < z.blocks * PANEL and rows[count] == order[i]
+                        labels[count // PANEL], rows[count], s[count] = <int32_t> y, order[i], weights[i, own]
+                        count += 1
+                while count % PANEL:
+                    same = same and count < z.blocks * PANEL and rows[count] == -1
+                    rows[count], s[count] = -1, 0.0
+                    count += 1
+            same = same and count == z.blocks * PANEL
+            z.blocks = count // PANEL
+            if not same:
+                joint_find_centre(&z)
+            for i in range(z.blocks if z.cache and not same else 0):
+                joint_pack(&z, i, z.cache + i * PANEL * z.wide)
+            z.factor = factors[problem * R]
+            z.told = &b[problem * R]
+            for k in range(R):
+                for j in range(d):
+                    z.W[j * z.outs + k] = W[j, problem * R + k]
+        if probe is not None:
+            joint_begin(&z)
+            for j in range(d + 1):
+                for k in range(R):
+                    z.along[j * z.outs + k] = probe[j, problem * R + k]
+            joint_pull(&z, z.along, z.product)
+            for j in range(d + 1):
+                for k in range(R):
+                    probe[j, problem * R + k] = z.product[j * z.outs + k]
+            continue
+        if watch is not None or z.blocks * PANEL * d * R > LONG:
+            named = None if watch is None else partial(watch, problem)
+            who = (named, raised, np.asarray(W)[:, problem * R : problem * R + R], now)
+            watcher = ask
+        with nogil:
+            end = joint_solve(&z, sequence, max_iter, watcher, <void*> who)
+        for k in range(R):
+            if end.broken:
+                b[problem * R + k] = float("nan")
+            for j in range(d):
+                W[j, problem * R + k] = float("nan") if end.broken else z.W[j * z.outs + k]
+        results[0, problem], results[1, problem], results[2, problem] = end.value, end.gap, end.left
+        marks[0, problem], marks[1, problem] = end.converged and not end.broken, end.iterations
+        marks[2, problem] = end.stopped
         histories.append(np.asarray(history)[: end.iterations].tolist() if end.iterations else [end.value])
         if raised:
             raise raised[0]

@@ -172,8 +172,8 @@ class DropoutLogisticRegression(LogisticProbabilities, OnlineClassifier):
         m_k − m_y and v_k the mean and the variance of f_k − f_y; an upper bound of the expected loss
         of normal scores, whatever `expectation` says. Without noise it is multinomial logistic
         regression. "auto" is "multinomial" where the examples outnumber the features, as in most
-        tables, and "ovr" elsewhere, as in text; and with l1_ratio above 0 or the solvers "irls" and
-        "newton", which know "ovr" alone.
+        tables, and "ovr" elsewhere, as in text; and with l1_ratio above 0 or the solvers "irls", which
+        knows "ovr" alone, and "newton", which does not know "pairwise".
     {linear.missing}
     {solver}
     {tol}

@@ -35,7 +35,7 @@ class Spec(NamedTuple):
 
 #: In the order in which they are asked.
 TABLE = (
-    Spec("newton", newton.solve, newton.suits, newton.cheap, needs_single=True),
+    Spec("newton", newton.solve, newton.suits, newton.cheap),
     Spec("dual", dual.solve, dual.suits, public=False, needs_rows=True),
     Spec("continuation", continuation.solve, continuation.suits, public=False),
     Spec("ncg", ncg.solve),
@@ -77,7 +77,7 @@ def choose(name: str, objective: Objective) -> Solver:
         newton.check(objective)
     spec = named(name, here)
     if spec.needs_single and objective.coupled:
-        others = [repr(other.name) for other in TABLE if other.public and not other.needs_single]
+        others = [repr(spec.name) for spec in TABLE if spec.suits is None and not spec.needs_single]
         raise ValueError(
             f"solver={name!r} solves one problem per class, but here all classes are one problem: it must "
             f"be 'auto', {' or '.join(others)}, or multi_class must be 'ovr'."

@@ -11,9 +11,11 @@ so that m_nk − m_ny is the difference of scores with their offsets.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Self
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,12 +61,27 @@ class Differences(interfaces.Design):
         self.n, self.d, self.nnz, self.noiseless = design.n, design.d, design.nnz, design.noiseless
         self.grouping: Grouping | None = design.grouping
         self._R, self._far = outputs, design.far()
-        edges = np.searchsorted(labels, np.arange(outputs + 1))
-        self._parts = []
-        for label in range(outputs):
-            rows = slice(int(edges[label]), int(edges[label + 1]))
-            if rows.stop > rows.start:
-                self._parts.append(Part(label, rows, *design.take(order[rows]).narrow()))
+        self._base: Design | None = design
+        self.classes = order, np.searchsorted(labels, np.arange(outputs + 1))
+
+    @cached_property
+    def _parts(self) -> list[Part]:
+        assert self._base is not None
+        assert self.classes is not None
+        order, edges = self.classes
+        rows = [slice(*map(int, edges[label : label + 2])) for label in range(self._R)]
+        return [
+            Part(label, own, *self._base.take(order[own]).narrow())
+            for label, own in enumerate(rows)
+            if own.stop > own.start
+        ]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a file or another process is given has X once: in parts."""
+        return {**self.__dict__, "_parts": self._parts, "_base": None}
+
+    def table(self) -> tuple[Any, ...] | None:
+        return None if self._base is None else self._base.table()
 
     def line(self, W: Array, P: Array) -> tuple[Array, Array, Array]:
         out = self.scores(3, W.shape[1])
@@ -115,15 +132,18 @@ class Differences(interfaces.Design):
         return self._far
 
     def select(self, columns: Columns) -> Self:
-        return self._with([replace(part, design=part.design.select(columns)) for part in self._parts])
+        return self._each(lambda design: design.select(columns))
 
     def serial(self) -> Self:
-        return self._with([replace(part, design=part.design.serial()) for part in self._parts])
+        return self._each(lambda design: design.serial())
 
     def threads(self, work: int) -> int:
         return self._parts[0].design.threads(work)
 
-    def _with(self, parts: list[Part]) -> Self:
+    def _each(self, change: Callable[[Design], Design]) -> Self:
         other = copy(self)
-        other._parts = parts
+        if self._base is not None:
+            other._base = change(self._base)
+        if "_parts" in self.__dict__:
+            other._parts = [replace(part, design=change(part.design)) for part in self._parts]
         return other

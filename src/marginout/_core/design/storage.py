@@ -96,7 +96,9 @@ class Design(Hessians):
         """The design under a noise, if this one was made without any; else itself."""
         if not self.noiseless or not noise.moments(self.d).coefficient.any():
             return self
-        return make_design(self.X, noise)
+        design = make_design(self.X, noise)
+        design._sample = self._sample
+        return design
 
     def with_factors(self, factors: Array) -> Self:
         """The same design for outputs that each have a noise of their own: V times a factor."""
@@ -176,14 +178,17 @@ class Design(Hessians):
         factor = np.min(self.factors)
         if self.power == 2 and FAR * factor * self.coefficient.min() >= 1:
             return False
-        mean, square, noise = self._sample
-        return bool(np.any(mean * mean > FAR * (square - mean * mean + factor * noise)))
+        mean, square = (x * self.scale**p for p, x in enumerate(self._sample, 1))
+        noise = factor * self.coefficient * (1.0, mean, square)[self.power]
+        return bool(np.any(mean * mean > FAR * (square - mean * mean + noise)))
 
     @cached_property
-    def _sample(self) -> tuple[Array, Array, Array]:
-        """Mean, mean square and mean variance by noise of every feature, (d,) each, in a sample of rows."""
-        rows = np.unique(np.linspace(0, self.n - 1, SAMPLE).astype(np.intp))
-        powers = [np.ones(self.d), np.zeros(self.d), np.zeros(self.d)]
+    def _sample(self) -> tuple[Array, Array]:
+        """Mean and mean square of every feature of X, (d,) each, in a sample of rows."""
+        rows = np.arange(self.n)
+        if self.n > SAMPLE:
+            rows = np.linspace(0, self.n - 1, SAMPLE).astype(np.intp)
+        powers = np.zeros((2, self.d))
         for some in np.array_split(rows, -(-len(rows) // AT_ONCE)):
             part = self.X[some]
             if sp.issparse(part):
@@ -192,9 +197,8 @@ class Design(Hessians):
             else:
                 x = part.astype(np.float64)
                 sums = [x.sum(axis=0), np.einsum("nd,nd->d", x, x)]
-            for p in (1, 2):
-                powers[p] += sums[p - 1] * self.scale**p / len(rows)
-        return powers[1], powers[2], self.coefficient * powers[self.power]
+            powers += np.array(sums) / len(rows)
+        return powers[0], powers[1]
 
     def table(self) -> tuple[Any, ...] | None:
         if self.grouping is not None:
