@@ -179,7 +179,7 @@ class DropoutQuantileRegressor(QuantilePredictions, OnlineRegressor):
         return Centred(seen, seen.middle / seen.n if fit_intercept else 0.0, outputs)
 
     def to_sklearn(self) -> QuantileRegressor | Pipeline:
-        """A fitted :class:`~sklearn.linear_model.QuantileRegressor`, behind an imputer if ``missing="conditional"``."""
+        """A fitted QuantileRegressor of scikit-learn, behind an imputer if ``missing="conditional"``."""
         if isinstance(self.quantile, Iterable):
             raise ValueError(
                 f"quantile={self.quantile!r}: scikit-learn's QuantileRegressor has one quantile. Fit a model "

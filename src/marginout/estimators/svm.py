@@ -125,7 +125,7 @@ class DropoutSVC(OnlineClassifier):
         return hinge_loss(self)
 
     def to_sklearn(self) -> LinearSVC | OneVsRestClassifier | Pipeline:
-        """A fitted :class:`~sklearn.svm.LinearSVC`, or one for each label, behind an imputer if ``missing="conditional"``."""
+        """A fitted LinearSVC, or one for each label, behind an imputer if ``missing="conditional"``."""
 
         def plain() -> LinearSVC:
             return LinearSVC(loss=self.loss, C=self.C, fit_intercept=self.fit_intercept)

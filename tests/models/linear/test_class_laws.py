@@ -1,5 +1,8 @@
 """Laws of classes against dense formulas, and where they are taken."""
 
+import pickle
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy.special import logsumexp, softmax
@@ -179,6 +182,31 @@ def test_rare_classes_and_constant_features():
     X, y = load_breast_cancer(return_X_y=True)
     model = DropoutSVC(missing="conditional", noise=0.0, C=1e-3).fit(X, y)  # not scaled
     assert np.isfinite(model.decision_function(np.where(X > 100, np.nan, X))).all()
+
+
+def test_rows_that_are_absurdly_far_away():
+    X, y = blobs()
+    model = DropoutLogisticRegression(missing="conditional").fit(X, y)
+    assert isinstance(model._law, ClassLaws)
+    Z = np.full((3, 6), np.nan)
+    Z[:, 0] = 1e200, -1e300, 1e8
+    assert np.isfinite(model.decision_function(Z)).all()
+    assert np.isfinite(model.predict_proba(Z)).all()
+
+
+def test_memory_is_bounded_whatever_the_patterns():
+    X, y = blobs(n=600, d=40)
+    model = DropoutLogisticRegression(missing="conditional").fit(X, y)
+    assert isinstance(model._law, ClassLaws)
+    Z = blobs(n=20_000, d=40, share=0.5)[0]
+    tracemalloc.start()
+    model.predict_proba(Z)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 300e6  # 20,000 patterns have 96 million numbers
+    again = pickle.loads(pickle.dumps(model))
+    assert all(law.room == model._law.laws[0].room for law in again._law.laws)
+    np.testing.assert_array_equal(again.predict_proba(Z[:50]), model.predict_proba(Z[:50]))
 
 
 def test_small_pieces_give_the_same(monkeypatch):

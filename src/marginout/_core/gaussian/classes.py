@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from marginout._core.gaussian.estimate import FULL, Estimate, Rows, Sum, estimate_from, full_law
-from marginout._core.gaussian.law import Law
+from marginout._core.gaussian.law import REMEMBERED, Law
 from marginout._core.interfaces import Array
 
 #: Parts of the rows, each of which is filled in by laws of the others, and rows that are, about.
@@ -54,11 +54,18 @@ class ClassLaws:
 
     def __init__(self, one: Law, shares: Array, laws: list[Law]) -> None:
         self.one, self.shares, self.laws = one, shares, laws
+        for law in laws:
+            law.room = REMEMBERED // len(laws)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
 
     def components(self, X: NDArray[Any]) -> tuple[Array, list[NDArray[Any]]]:
         """log r, (n, C), and X with every class's conditional means."""
         each = [law.explained(X) for law in self.laws]
-        logs = np.log(self.shares) + np.column_stack([log_density for _, log_density in each])
+        density = np.column_stack([log_density for _, log_density in each])
+        density[~np.isfinite(density).all(axis=1)] = 0.0  # so far away that no class is nearer
+        logs = np.log(self.shares) + density
         return logs - logsumexp(logs, axis=1, keepdims=True), [filled for filled, _ in each]
 
     def fill(self, X: NDArray[Any]) -> NDArray[Any]:

@@ -58,6 +58,8 @@ class Law:
         self._forget()
 
     def _forget(self) -> None:
+        #: Numbers of the matrices G that are remembered, at most.
+        self.room = REMEMBERED
         self._remembered: OrderedDict[bytes, Array] = OrderedDict()
         self._lock = Lock()
 
@@ -135,7 +137,7 @@ class Law:
 
     def _recalled(self, names: list[bytes], known: NDArray[np.bool_]) -> Array:
         """G of some patterns; those seen lately are not computed again."""
-        room = REMEMBERED // self.rank**2
+        room = self.room // self.rank**2
         if len(names) > room:
             return self.posteriors(known)
         with self._lock:
@@ -171,13 +173,14 @@ class Law:
         known = ~np.isnan(X)
         patterns, Y = Patterns(known), self.standardised(X)
         Z = Y @ (self.loadings / self.noise[:, None])
-        value = -np.einsum("nd,nd,d->n", Y, Y, 1.0 / self.noise)
-        for some, G in self.parts(patterns):
-            rows = patterns.rows(some)
-            H = Z[rows]
-            Z[rows] = E = times(G, H, patterns, some)
-            own = np.linalg.slogdet(G)[1] - patterns.known[some] @ np.log(self.noise)
-            value[rows] += np.einsum("nr,nr->n", H, E) + own[patterns.index[rows] - some.start]
+        with np.errstate(over="ignore", invalid="ignore"):  # of rows farther away than 1e154 deviations
+            value = -np.einsum("nd,nd,d->n", Y, Y, 1.0 / self.noise)
+            for some, G in self.parts(patterns):
+                rows = patterns.rows(some)
+                H = Z[rows]
+                Z[rows] = E = times(G, H, patterns, some)
+                own = np.linalg.slogdet(G)[1] - patterns.known[some] @ np.log(self.noise)
+                value[rows] += np.einsum("nr,nr->n", H, E) + own[patterns.index[rows] - some.start]
         return np.where(known, X, self.mean + self.scale * (Z @ self.loadings.T)), 0.5 * value
 
     def components(self, X: NDArray[Any]) -> tuple[Array, list[NDArray[Any]]]:
