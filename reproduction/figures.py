@@ -19,6 +19,8 @@ STYLES = {
     "Dropout-SVM, Gaussian": ("#56B4E9", "D"),
     "Dropout-SVM, balanced": ("#000000", "x"),
     "Dropout-SVM, Gaussian and balanced": ("#56B4E9", "D"),
+    "Dropout-SVM, pairwise": ("#000000", "x"),
+    "Dropout-SVM, pairwise and Gaussian": ("#7A5195", "d"),
     "Dropout-SVR": ("#0072B2", "o"),
     "MCF-Quadratic regression": ("#CC79A7", "v"),
     "Dropout-SVR, Gaussian": ("#56B4E9", "D"),
