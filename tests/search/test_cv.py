@@ -27,7 +27,7 @@ from sklearn.model_selection import (
 from sklearn.preprocessing import scale
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from marginout import DropoutSVRCV, GridEdgeWarning, path
+from marginout import DropoutQuantileRegressorCV, DropoutSVRCV, GridEdgeWarning, path
 from marginout._core.design.storage import make_design
 from marginout._kernels import _single_precision
 from marginout._search import chains
@@ -263,7 +263,33 @@ def test_default_grid_reaches_from_nothing_to_overfitting():
         means = found.scores_.mean(axis=0)[:, 0]
         assert means[1:-1].max() >= means.max() - 1e-4
         assert means[0] < means.max() - 0.01
-    assert DropoutSVCCV().noises == (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+
+
+def _variance(rate):
+    return rate / (1 - rate)
+
+
+@pytest.mark.parametrize("kind", [*SEARCHES, DropoutQuantileRegressorCV])
+def test_the_default_noises_fit_the_data(kind):
+    """None, what the data bear, and 4 and 16 times its variance, up to a rate of 0.8: forty cells."""
+    X, y = data(DropoutSVRCV if kind is DropoutQuantileRegressorCV else kind)
+    found = kind(cv=2).fit(X, y)
+    borne = _variance(DropoutSVC(noise="auto").fit(X, np.arange(len(X)) % 2).noise_)  # whatever y is
+    wanted = borne * np.array([0, 1, 4, 16] if 16 * borne <= _variance(0.8) else [0, 0.25, 1, 4])
+    assert found.scores_.shape == (2, 10, 4)
+    assert_allclose([_variance(rate) for rate in found.noises_], wanted, rtol=0.06)  # two digits
+    assert found.noise_ in found.noises_  # a number
+    same = kind(noises=found.noises_, cv=2).fit(X, y)
+    assert_array_equal(same.scores_, found.scores_)
+
+
+def test_the_default_noises_of_text_and_of_a_constant():
+    X = sp.csr_array(np.random.default_rng(0).random((40, 400)) < 0.05, dtype=float)
+    y = np.arange(40) % 2
+    text = DropoutSVCCV(Cs=[1.0], cv=2, refit=False).fit(X, y)
+    assert_allclose(text.noises_, [0.0, 0.2, 0.5, 0.8], atol=0.03)
+    constant = DropoutSVCCV(Cs=[1.0], cv=2, refit=False).fit(np.ones((40, 2)), y)
+    assert constant.noises_ == [0.0]
 
 
 def _long(model, X, y):
@@ -289,8 +315,8 @@ def _heavy(model, X, y):
         (
             _heavy,
             {
-                -1.0: r"best noise 0\.2 is the lightest .* a lighter one may .* Extend noises",
-                1.0: r"best noise 0\.7 is the heaviest .* a heavier one may .* Extend noises",
+                -1.0: r"best noise 0\.2 is the lightest .* a lighter one may .* Extend noises .* by 0\.059\.",
+                1.0: r"best noise 0\.7 is the heaviest .* a heavier one may .* Extend noises .* by 0\.903\.",
             },
         ),
     ],
@@ -358,8 +384,9 @@ def test_edges_of_the_grid_are_named_with_the_cure():
         ({"Cs": 1.5}, "Cs=1.5"),
         ({"Cs": [np.nan]}, "nan must be"),
         ({"noises": []}, "noises=.* is empty"),
-        ({"noises": 0.5}, "noises=0.5 must be a sequence"),
-        ({"noises": Dropout(0.5)}, "must be a sequence"),
+        ({"noises": 0.5}, "noises=0.5 must be 'auto', or a sequence"),
+        ({"noises": "much"}, "noises='much' must be 'auto', or a sequence"),
+        ({"noises": Dropout(0.5)}, "must be 'auto', or a sequence"),
         ({"noises": [0.5, 1.0]}, "noise=1.0"),
         ({"noises": [0.5, "much"]}, "noise='much'"),
         ({"noises": [Dropout([0.1, 0.2])]}, "2 values but X has"),

@@ -23,8 +23,12 @@ from marginout.losses import Loss
 from marginout.noise import Noise, resolve
 from marginout.noise._auto import Extent
 
-#: The rates that are tried when nothing is said.
+#: The rates of a path when nothing is said.
 RATES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+#: The noises of a default grid beside none: the rates of so many times the variance κ that the data bear.
+MULTIPLES = (1.0, 4.0, 16.0)
+#: The heaviest of them. On long texts, which bear a rate of 0.5, heavier ones are worse than none.
+HEAVIEST = 0.8
 #: At the smallest C of a default grid the scores are about this fraction of the loss's scale.
 NEGLIGIBLE = 0.1
 #: Steps of a default grid per power of ten.
@@ -172,9 +176,14 @@ def check_noises(
     noises: Any, X: Any, weights: Array, names: Any = None, missing: str = "error"
 ) -> tuple[list[Any], list[Noise]]:
     """The noises of a grid as given, and the models they stand for, checked against X."""
+    if isinstance(noises, str) and noises == "auto":
+        rate = _rate_of(X, weights, missing)
+        shift = 0.25 if multiple(rate, max(MULTIPLES)) > HEAVIEST else 1.0
+        noises = list(dict.fromkeys([0.0, *(multiple(rate, shift * factor) for factor in MULTIPLES)]))
     if isinstance(noises, (str, Noise)) or not isinstance(noises, Iterable):
         raise ValueError(
-            f"noises={noises!r} must be a sequence of dropout rates or noise models, such as [0.0, 0.3, 0.6]."
+            f"noises={noises!r} must be 'auto', or a sequence of dropout rates or noise models, such as "
+            "[0.0, 0.3, 0.6]."
         )
     given = [noise if isinstance(noise, Noise) else _plain(noise) for noise in noises]
     given = _without_auto(given, X, weights, missing)
@@ -195,9 +204,7 @@ def _without_auto(noises: list[Any], X: Any, weights: Array, missing: str) -> li
     """The noises with the rate that the data bear in place of "auto", unless it is there already."""
     if not any(isinstance(noise, str) and noise == "auto" for noise in noises):
         return noises
-    if missing == "conditional" and has_missing(X):
-        X = estimate(X[weights > 0]).law.fill(X)
-    rate = Extent.of(delete_missing(X, resolve(0.0)), weights).rate()
+    rate = _rate_of(X, weights, missing)
     found: list[Any] = []
     for noise in noises:
         if not (isinstance(noise, str) and noise == "auto"):
@@ -205,6 +212,22 @@ def _without_auto(noises: list[Any], X: Any, weights: Array, missing: str) -> li
         elif rate not in noises and rate not in found:
             found.append(rate)
     return found
+
+
+def _rate_of(X: Any, weights: Array, missing: str) -> float:
+    """The rate that the data bear."""
+    if missing == "conditional" and has_missing(X):
+        X = estimate(X[weights > 0]).law.fill(X)
+    return Extent.of(delete_missing(X, resolve(0.0)), weights).rate()
+
+
+def multiple(rate: float, factor: float) -> float:
+    """The dropout rate of `factor` times the variance κ = q/(1 − q), to two digits of q or of 1 − q."""
+    if factor == 1.0:
+        return rate
+    kappa = factor * rate / (1.0 - rate)
+    q = kappa / (1.0 + kappa)
+    return float(f"{q:.2g}") if q < 0.9 else 1.0 - float(f"{1.0 / (1.0 + kappa):.2g}")
 
 
 def _plain(noise: Any) -> Any:

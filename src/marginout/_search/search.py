@@ -25,7 +25,7 @@ from marginout._core.missing import LINEAR_OPTIONS
 from marginout._core.validation import check_count, check_flag, check_option, check_sample_weight, warn_user
 from marginout._models.linear import DropoutLinearModel
 from marginout._search.chains import Part, walk
-from marginout._search.problem import Problem, check_Cs, check_noises, pose, training_laws
+from marginout._search.problem import Problem, check_Cs, check_noises, multiple, pose, training_laws
 from marginout.noise import Noise, resolve
 
 Rows = NDArray[np.intp]
@@ -236,9 +236,12 @@ class Search(DropoutLinearModel):
             neighbour = order[1 if place == 0 else place - 1]
             if means[i, j] > means[i, neighbour]:
                 side, more = ("lightest", "lighter") if place == 0 else ("heaviest", "heavier")
+                best, instance = self.noises_[j], ""
+                if isinstance(best, float):
+                    instance = f", for instance by {multiple(best, 0.25 if place == 0 else 4.0):.4g}"
                 warn_user(
-                    f"The best noise {self.noises_[j]!r} is the {side} of the grid: a {more} one may do "
-                    "better. Extend noises that way.",
+                    f"The best noise {best!r} is the {side} of the grid: a {more} one may do better. "
+                    f"Extend noises that way{instance}.",
                     GridEdgeWarning,
                 )
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from marginout._core.validation import set_parameters
 from marginout._models.linear import DropoutClassifier, DropoutRegressor
-from marginout._search.problem import RATES
 from marginout._search.search import GridEdgeWarning, Search
 from marginout.estimators._docstrings import documented
 from marginout.estimators.logistic import DropoutLogisticRegression, LogisticProbabilities
@@ -87,7 +86,7 @@ class DropoutSVCCV(Search, DropoutClassifier):
     def __init__(
         self,
         Cs: Any = 10,
-        noises: Any = RATES,
+        noises: Any = "auto",
         *,
         cv: Any = None,
         scoring: Any = None,
@@ -172,7 +171,7 @@ class DropoutLogisticRegressionCV(Search, LogisticProbabilities, DropoutClassifi
     def __init__(
         self,
         Cs: Any = 10,
-        noises: Any = RATES,
+        noises: Any = "auto",
         *,
         cv: Any = None,
         scoring: Any = None,
@@ -247,7 +246,7 @@ class DropoutSVRCV(Search, DropoutRegressor):
     def __init__(
         self,
         Cs: Any = 10,
-        noises: Any = RATES,
+        noises: Any = "auto",
         *,
         cv: Any = None,
         scoring: Any = None,

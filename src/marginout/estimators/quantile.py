@@ -17,7 +17,6 @@ from marginout._core.targets import Centred, Numbers, Seen, Targets
 from marginout._core.validation import check_option, check_sample_weight, set_parameters
 from marginout._models.linear import DropoutLinearModel, DropoutRegressor
 from marginout._models.online.partial_fit import OnlineRegressor
-from marginout._search.problem import RATES
 from marginout._search.search import Search
 from marginout.estimators._docstrings import documented
 from marginout.estimators._export import export, filled_in
@@ -246,7 +245,7 @@ class DropoutQuantileRegressorCV(QuantilePredictions, Search, DropoutRegressor):
         self,
         quantile: Any = 0.5,
         Cs: Any = 10,
-        noises: Any = RATES,
+        noises: Any = "auto",
         *,
         cv: Any = None,
         scoring: Any = None,
