@@ -8,6 +8,8 @@
 #              environment, run in turn (BENCH="amazon mnist --quick": these sections, a tiny version)
 # make lint    ruff, mypy, cython-lint, import-linter, and zizmor on the workflows
 # make docs    build the documentation in docs/_build/html; warnings are errors
+# make check-pages   check the built documentation: links, search, and in chromium with axe-core (make axe) accessibility
+# make sbom    list what an installation consists of, in build/marginout.cdx.json (CycloneDX)
 # make reproduction   a tiny version of the paper's experiments (REPRODUCTION="run all": all of them, for hours)
 # Each target creates its environment in .venv: Python >= 3.11, a C compiler, make and a package index are enough.
 
@@ -23,7 +25,7 @@ PAGES := docs/_build docs/api/generated docs/gallery
 SOURCES := $(shell find src -name '*.py' -o -name '*.py[xi]' -o -name '*.pxi' -o -name '*.h' -o -name 'meson.build' -o -name '*.css' -o -name '*.js') meson.build pyproject.toml
 REPRODUCTION ?= run all --quick
 
-.PHONY: demo test coverage test-oldest sanitize bench bench-compare lint docs reproduction clean
+.PHONY: demo test coverage test-oldest sanitize bench bench-compare lint docs axe check-pages sbom reproduction clean
 
 demo: $(VENV)/.installed
 	$(BIN)/marginout demo --out marginout-demo.html
@@ -68,6 +70,21 @@ docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -q -b doctest docs docs/_build/doctest
 	@echo "docs/_build/html/index.html"
+
+# An environment with the library and what it requires, described from outside.
+sbom: $(SOURCES)
+	$(PYTHON) -m venv --clear build/runtime
+	build/runtime/bin/python -m pip install --quiet .
+	$(PYTHON) -m venv --clear build/sbom
+	build/sbom/bin/python -m pip install --quiet cyclonedx-bom
+	build/sbom/bin/cyclonedx-py environment --pyproject pyproject.toml --output-file build/marginout.cdx.json build/runtime/bin/python
+
+# Of the pages that `make docs` has built. Without chromium, chromedriver and axe-core some checks are skipped.
+axe:
+	npm install --no-save --silent axe-core@4
+
+check-pages: $(VENV)/.test
+	$(BIN)/python -m pytest -q tests/project/test_pages.py
 
 reproduction: $(VENV)/.reproduction
 	$(BIN)/python -m reproduction $(REPRODUCTION)

@@ -5,10 +5,15 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
+import venv
+import zipfile
 from pathlib import Path
 
+import numpy
 import pytest
+import sklearn
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -79,6 +84,73 @@ def test_an_extra_holds_what_its_files_import(extra, folders):
     needed = {name for folder in folders for source in sources(folder) for name in imported(source)}
     assert len(needed) > 3
     assert sorted(needed - here - own - GIVEN) == []
+
+
+def run(*command, folder=None):
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """An sdist of what is committed, and the wheel that it makes."""
+    pytest.importorskip("mesonpy")
+    if not (ROOT / ".git").exists():
+        pytest.skip("meson makes an sdist of a git checkout")
+    folder = tmp_path_factory.mktemp("packages")
+    make = "import sys, mesonpy; print(mesonpy.build_sdist(sys.argv[1]))"
+    sdist = run(sys.executable, "-c", make, str(folder), folder=ROOT).split()[-1]
+    wheel = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    run(*wheel, "--wheel-dir", str(folder), str(folder / sdist), folder=folder)
+    return folder / sdist, next(folder.glob("*.whl"))
+
+
+def test_the_sdist_holds_what_a_build_and_a_reader_need(built):
+    with tarfile.open(built[0]) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    wanted = {"pyproject.toml", "meson.build", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff"}
+    wanted |= {"src/marginout/_kernels/_newton.h", "tests/problems.py", "examples/data/reviews.csv"}
+    assert wanted <= names
+
+
+def test_the_wheel_works_in_an_environment_of_its_own(built, tmp_path):
+    with zipfile.ZipFile(built[1]) as archive:
+        names = set(archive.namelist())
+        about = next(name for name in names if name.endswith(".dist-info/METADATA"))
+        metadata = archive.read(about).decode()
+    assert {"marginout/py.typed", "marginout/report/style.css", "marginout/report/script.js"} <= names
+    assert not [name for name in names if name.endswith((".h", ".pyx", ".pxi"))]
+    assert f"Version: {PROJECT['version']}" in metadata
+    assert "License-Expression: BSD-3-Clause" in metadata
+    venv.create(tmp_path / "own", with_pip=False)
+    python = tmp_path / "own" / ("Scripts" if sys.platform == "win32" else "bin") / "python"
+    inside = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    site = Path(run(str(python), "-c", inside).strip())
+    with zipfile.ZipFile(built[1]) as archive:
+        archive.extractall(site)
+    # What it requires is taken from where the tests run; marginout itself is not, nor is the checkout.
+    code = (
+        "import sys; sys.path += [p for p in sys.argv[1:] if p]; import marginout, numpy as np; "
+        "from sklearn.datasets import load_iris; X, y = load_iris(return_X_y=True); "
+        "print(marginout.__file__, marginout.__version__, marginout.DropoutSVC().fit(X, y).score(X, y))"
+    )
+    places = sorted({str(Path(sklearn.__file__).parents[1]), str(Path(numpy.__file__).parents[1])})
+    where, version, score = run(str(python), "-c", code, *places, folder=tmp_path).split()
+    assert Path(where).is_relative_to(site)
+    assert version == PROJECT["version"]
+    assert float(score) > 0.8
+
+
+def test_groups_name_extras_that_there_are():
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
+    for name, requirements in groups.items():
+        for requirement in requirements:
+            if name == "dev":
+                assert requirement["include-group"] in groups
+            else:
+                assert requirement == f"marginout[{name}]"
+                assert name in PROJECT["optional-dependencies"]
 
 
 def constraints(pyproject, tmp_path):
