@@ -79,6 +79,12 @@ class Report:
     rows: list[Row] = field(default_factory=list)
     summary: dict[str, float] = field(default_factory=dict)
 
+    def without_times(self) -> Report:
+        """The same, measured on a busy machine: errors alone."""
+        for line in self.rows:
+            line.time_s = line.cpu_s = line.ratio_to_peer = line.cpu_ratio_to_peer = None
+        return self
+
 
 COLUMNS = [column.name for column in fields(Row)]
 

@@ -33,7 +33,8 @@ SECTIONS = {
     "latent": "latent.run",
     "latent_time": "latent_time.run",
     "hidden": "hidden.run",
-    # "hidden_large": "hidden.run_large" is listed once a run of it has ended and its results are stored.
+    "hidden_large": "hidden_large.run",
+    "hidden_text": "hidden_text.run",
 }
 
 

@@ -20,6 +20,8 @@ TABLES: dict[str, Callable[[], str]] = {
         times.search_memory,
         times.hidden,
         times.drawn,
+        times.drawn_large,
+        times.drawn_text,
         times.blocks,
         panel.panel,
         panel.panel_halves,

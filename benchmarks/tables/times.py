@@ -210,6 +210,41 @@ def drawn() -> str:
     return table(["mnist 10000", "time / PyTorch's", "test error, %", "half deleted, %"], body)
 
 
+def drawn_large() -> str:
+    """Sentence: errors and time of a hidden layer of 800 units on all digits."""
+    found = {row["problem"]: row for row in rows("hidden_large")}
+    whole, half = found["mnist"], found["mnist, half deleted"]
+    model, C, rate = whole["model"].removeprefix("LatentDropoutLR, "), float(whole["C"]), float(whole["rate"])
+    time = ""
+    if whole["time_s"]:
+        time = f" The fit takes {float(whole['time_s']) / 60:.1f} minutes, with threads = {whole['threads']}."
+    return fill(
+        f"All 60,000 digits, {model}, rate {rate:g} and C = {C:g}, chosen on the last 10,000 of them: "
+        f"{100 * float(whole['test_error']):.2f} % of the test digits are wrong, "
+        f"{percent(half)} % with half of their pixels deleted.{time}",
+        WIDTH,
+    )
+
+
+def drawn_text() -> str:
+    """Table of errors, or R², and times of hidden layers of 20 units and linear models on reviews."""
+    head = ["reviews", "model", "C", "rate", "test error, %", "R²", "seconds of CPU time"]
+    body = [
+        [
+            row["problem"].removesuffix(", chosen"),
+            row["model"],
+            f"{float(row['C']):g}" if "Dropout" in row["model"] else "–",
+            f"{float(row['rate']):g}" if row["rate"] else "–",
+            percent(row) if row["test_error"] else "",
+            f"{float(row['r2']):.3f}" if row["r2"] else "",
+            f"{float(row['cpu_s']):.2f}" if row["cpu_s"] else "",
+        ]
+        for row in rows("hidden_text")
+    ]
+    columns = len(head) if any(line[-1] for line in body) else -1  # the last one, unless on a busy machine
+    return table(head[:columns], [line[:columns] for line in body])
+
+
 def blocks() -> str:
     """Table of time of fits from files and on workers / time of the fit in memory."""
     files, cluster = summary("files"), summary("cluster")

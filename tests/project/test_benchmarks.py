@@ -84,6 +84,8 @@ def test_sections_without_their_data_say_what_is_missing(quick):
         "lost_columns",
         "latent_time",
         "hidden",
+        "hidden_large",
+        "hidden_text",
     ):
         assert f"== {section} skipped: " in text
         assert not (folder / f"{section}.csv").exists()
