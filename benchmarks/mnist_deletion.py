@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -27,7 +27,7 @@ from sklearn.svm import LinearSVC
 
 from benchmarks import problems
 from benchmarks.problems import Problem
-from benchmarks.report import RESULTS, write_lines
+from benchmarks.report import RESULTS, read_lines, write_lines
 from marginout import DropoutSVC, FeatureDeletionSVC, MCFClassifier
 from marginout.noise import Deletion, Dropout
 from marginout.robustness import corrupt
@@ -97,6 +97,13 @@ def candidates() -> dict[str, tuple[list[Any], int]]:
             ],
             -6,
         ),
+        "DropoutSVC, pairwise": (
+            [
+                DropoutSVC(noise=noise, loss="hinge", multi_class="pairwise", fit_intercept=offset)
+                for noise, offset in product(noises, offsets)
+            ],
+            -6,
+        ),
         "MCFClassifier, quadratic": (
             [
                 MCFClassifier("quadratic", noise=noise, fit_intercept=offset)
@@ -152,8 +159,27 @@ def search(models: list[Any], least: int, X: Any, y: Any, held_out: HeldOut, siz
     return [replace(best[rate], edge=best[rate].k in beyond) for rate in RATES]
 
 
-def run(problem: Problem, size: Size) -> Iterator[dict[str, Any]]:
-    """Test error, error on the held-out digits, and chosen parameters of every model and rate."""
+def stored_choices(name: str, lines: list[dict[str, str]]) -> list[Choice]:
+    """The choices of a model that stored lines name, one for each rate."""
+    found = []
+    for rate in RATES:
+        line = next(line for line in lines if line["model"] == name and float(line["deleted"]) == rate)
+        C = float(line["C"])
+        tried = (
+            Choice(clone(model).set_params(C=C), survivors, float(line["held_out_error"]), 0)
+            for model, survivors in product(candidates()[name][0], EVENTS)
+        )
+        found.append(next(choice for choice in tried if choice.words() == line["chosen"]))
+    return found
+
+
+def run(
+    problem: Problem, size: Size, only: Sequence[str] = (), stored: Sequence[dict[str, str]] = ()
+) -> Iterator[dict[str, Any]]:
+    """Test error, error on the held-out digits, and chosen parameters of every model and rate.
+
+    With `only`, choices of the plain models are those of stored lines, and of the others these alone are run.
+    """
     X, y, last = problem.X, problem.y, len(problem.y) - size.held_out
     held_out = {
         (rate, survivors): (damaged(X[last:], rate, survivors, size.masks, 0), y[last:])
@@ -161,7 +187,13 @@ def run(problem: Problem, size: Size) -> Iterator[dict[str, Any]]:
     }
     plain: dict[float, list[tuple[float, str, NDArray[np.float64]]]] = {rate: [] for rate in RATES}
     for name, (models, least) in candidates().items():
-        choices = search(models, least, X[:last], y[:last], held_out, size)
+        if only and name not in (*only, *PLAIN):
+            continue
+        known = only and name not in only
+        if known:
+            choices = stored_choices(name, list(stored))
+        else:
+            choices = search(models, least, X[:last], y[:last], held_out, size)
         for rate, choice in zip(RATES, choices, strict=True):
             final = clone(choice.model).fit(X, y)
             copies = damaged(problem.X_test, rate, choice.survivors, size.masks, 1)
@@ -183,7 +215,8 @@ def run(problem: Problem, size: Size) -> Iterator[dict[str, Any]]:
                 gain = base - errors
                 mean, half = float(gain.mean()), 1.96 * _standard_error(gain)
                 line |= {"peer": peer, "less": mean, "less_low": mean - half, "less_high": mean + half}
-            yield line
+            if not known:
+                yield line
 
 
 def _standard_error(values: NDArray[np.float64]) -> float:
@@ -194,6 +227,14 @@ def _standard_error(values: NDArray[np.float64]) -> float:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="scikit-learn's digits: does it run?")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=[name for name in candidates() if name not in PLAIN],
+        metavar="MODEL",
+        default=[],
+        help="run these models, compare them with the stored choices of the plain ones, and keep other lines",
+    )
     parser.add_argument("--csv", type=Path, default=RESULTS, help="folder of the results")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore", ConvergenceWarning)
@@ -203,15 +244,18 @@ def main(arguments: list[str] | None = None) -> None:
     else:
         mnist = problems.mnist()
         problem = Problem("mnist", mnist.X[:TRAIN], mnist.y[:TRAIN], mnist.X_test, mnist.y_test)
-    lines = []
-    for line in run(problem, size):
-        lines.append(line)
+    stored = read_lines("mnist_deletion", options.csv) if options.only else []
+    found = []
+    for line in run(problem, size, options.only, stored):
+        found.append(line)
         print(
             f"{line['model']:26}{line['deleted']:5.0%}{100 * line['test_error']:7.2f} ± "
             f"{100 * line['standard_error']:.2f}   {line['chosen']}{'  (edge)' * line['edge']}",
             flush=True,
         )
-    write_lines(lines, "mnist_deletion", options.csv)
+    lines = [line for line in stored if line["model"] not in options.only] + found
+    order = list(candidates())
+    write_lines(sorted(lines, key=lambda line: order.index(line["model"])), "mnist_deletion", options.csv)
 
 
 if __name__ == "__main__":

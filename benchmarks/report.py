@@ -185,6 +185,12 @@ def write_lines(lines: Sequence[dict[str, Any]], name: str, folder: Path) -> Non
         writer.writerows(lines)
 
 
+def read_lines(name: str, folder: Path) -> list[dict[str, str]]:
+    """The lines of name.csv."""
+    with (folder / f"{name}.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
 def load() -> float:
     """Load of the machine in the last minute; nan if it is not known."""
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")

@@ -26,6 +26,7 @@ SECTIONS = {
     "search": "search.run",
     "choice": "choice.run",
     "choice_classes": "choice.run_classes",
+    "choice_joint": "choice.run_joint",
     "tables": "tables.run",
     "tables_development": "tables.run_development",
     "lost_columns": "lost.run_columns",

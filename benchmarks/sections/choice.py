@@ -32,6 +32,9 @@ FEW_RATES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7)
 FEW_WORDS = ("counts", "tf-idf, unit rows")
 HINGE, SQUARED, LOGISTIC = "LinearSVC hinge", "LinearSVC squared hinge", "LogisticRegression"
 SVC, LR = "DropoutSVCCV", "DropoutLogisticRegressionCV"
+#: One problem for all classes: on some of the training documents, by few folds and rates, on tf-idf.
+PAIRWISE = "DropoutSVCCV, pairwise"
+DOCUMENTS, JOINT_FOLDS, JOINT_RATES = 2_800, 3, (0.05, 0.1, 0.3, 0.5, 0.7)
 #: Mean of the Amazon domains, and the same without test reviews that are in the training data.
 AMAZON, NO_TWINS = "amazon", "amazon without twins"
 DRAWS = 10_000
@@ -72,6 +75,15 @@ def run_classes(options: Options) -> Report:
     return report
 
 
+def run_joint(options: Options) -> Report:
+    """Some documents of 20 newsgroups: one problem for all classes, and one for each."""
+    report = Report()
+    few = problems.newsgroups().thin(options.rows(300) or DOCUMENTS).words_as(FEW_WORDS[1])
+    names = (HINGE, SQUARED, LOGISTIC, SVC, PAIRWISE)
+    _errors(report, few, JOINT_RATES, options, names, JOINT_FOLDS)
+    return report
+
+
 def known_rows(problem: Problem) -> Any:
     """Mask of the test rows that are equal to a training row."""
 
@@ -90,12 +102,13 @@ def _errors(
     rates: Sequence[float],
     options: Options,
     names: Sequence[str] = (HINGE, SQUARED, LOGISTIC, SVC, LR),
+    n_folds: int = 5,
 ) -> Wrong:
     """Test documents that each model predicts wrongly; adds a row per model, and one per pair."""
     exponents = UNIT_ROWS if str(problem.words).endswith("unit rows") else LONG_ROWS
     if options.quick:
         rates, exponents = rates[::4], exponents[::2]
-    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    folds = StratifiedKFold(n_folds, shuffle=True, random_state=0)
     ours = {"noises": rates, "cv": folds, "n_jobs": 1}
     searches: dict[str, Callable[[Any], Any]] = {
         HINGE: partial(_grid, LinearSVC(loss="hinge", random_state=0), folds),
@@ -103,6 +116,7 @@ def _errors(
         LOGISTIC: partial(_grid, LogisticRegression(max_iter=1000), folds),
         SVC: partial(DropoutSVCCV, **ours, **PAPER),
         LR: partial(DropoutLogisticRegressionCV, **ours),
+        PAIRWISE: partial(DropoutSVCCV, multi_class="pairwise", **ours, **PAPER),
     }
     wrong: Wrong = {}
     for name in names:
@@ -153,9 +167,13 @@ def _widened(make: Callable[[Any], Any], exponents: Sequence[int], problem: Prob
 
 
 def _compare(report: Report, name: str, words: str, wrong: Sequence[Wrong]) -> None:
-    """Add rows that compare our models with the peers: mean error over data sets, and its reduction."""
-    for ours in [name for name in (SVC, LR) if name in wrong[0]]:
-        for peer in [name for name in wrong[0] if name not in (SVC, LR)]:
+    """Add rows that compare our models with the peers: mean error over data sets, and its reduction.
+
+    One problem for each class is a peer of one for all.
+    """
+    for ours in [name for name in (SVC, LR, PAIRWISE) if name in wrong[0]]:
+        others = (SVC, LR, PAIRWISE) if ours != PAIRWISE else (LR, PAIRWISE)
+        for peer in [name for name in wrong[0] if name not in others]:
             pairs = [(errors[ours], errors[peer]) for errors in wrong]
             reduction, low, high = reduced(pairs)
             line = Row(name, ours, peer=peer, reduction=reduction, low=low, high=high, words=words)

@@ -26,6 +26,7 @@ TABLES: dict[str, Callable[[], str]] = {
         panel.panel,
         panel.panel_halves,
         choice.choice,
+        choice.choice_joint,
         choice.choice_sets,
         choice.choice_pairs,
         deletion.latent,

@@ -10,6 +10,7 @@ from benchmarks.tables.parts import TFIDF, WIDTH, Row, percent, rows, summary, t
 
 PLAIN = ("LinearSVC hinge", "LinearSVC squared hinge", "LogisticRegression")
 OURS = ("DropoutSVCCV", "DropoutLogisticRegressionCV")
+JOINT = "DropoutSVCCV, pairwise"
 
 
 def choice() -> str:
@@ -57,6 +58,18 @@ def _what_is_left(found: list[Row]) -> str:
         f"data too; without them the first number is {twins}.",
         WIDTH,
     )
+
+
+def choice_joint() -> str:
+    """Table of errors on text of one problem for all classes, of one for each, and of plain models."""
+    found = rows("choice_joint")
+    pairs = {row["peer"]: interval(row) for row in found if row["model"] == JOINT and row["peer"]}
+    body = [
+        [row["model"], percent(row), _chosen(row).split(" ", 1)[1], pairs.get(row["model"], "")]
+        for row in found
+        if row["C"]
+    ]
+    return table(["", "test error, %", "(C, rate)", "the pairwise model errs less by"], body)
 
 
 def choice_sets() -> str:

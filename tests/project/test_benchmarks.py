@@ -81,6 +81,7 @@ def test_sections_without_their_data_say_what_is_missing(quick):
         "search",
         "choice",
         "choice_classes",
+        "choice_joint",
         "lost_columns",
         "latent_time",
         "hidden",

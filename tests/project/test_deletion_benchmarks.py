@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from benchmarks import holes, missing_groups, mnist_deletion, problems
+from benchmarks import holes, missing_groups, mnist_deletion, problems, report
 from benchmarks.options import Options
 from benchmarks.report import Report
 from benchmarks.sections import latent, lost
@@ -185,6 +185,11 @@ def test_mnist_deletion_runs(tmp_path):
             gain = errors[row["peer"], row["deleted"]] - errors[row["model"], row["deleted"]]
             assert less == pytest.approx(gain)
             assert low < less < high
+    # Some models alone, beside the stored choices of the plain ones: the same lines.
+    alone = [row for row in rows if row["model"] != "DropoutSVC, pairwise"]
+    report.write_lines(alone, "mnist_deletion", tmp_path)
+    mnist_deletion.main(["--quick", "--csv", str(tmp_path), "--only", "DropoutSVC, pairwise"])
+    assert written(tmp_path, "mnist_deletion") == rows
 
 
 def test_all_models_choose_the_offset_and_from_as_many_values_of_C():
