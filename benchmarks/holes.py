@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from benchmarks import panel, problems
+from benchmarks.measure import peak_growth
 from benchmarks.problems import DataMissingError
 from benchmarks.report import RESULTS, write_lines
 from marginout import DropoutLogisticRegression, GaussianImputer
@@ -44,6 +46,8 @@ SEEDS = 3
 ROWS = 1000
 CS = 10.0 ** np.arange(-3, 3)
 NEIGHBOURS = 3, 10, 30
+#: Rows and features of `--time`.
+LARGE = 10_000, 784
 
 MEAN, ITERATIVE, KNN = "LR, mean", "LR, IterativeImputer", "LR, KNNImputer"
 OURS, PLUG_IN = "DropoutLR, conditional", "DropoutLR, conditional, plug-in"
@@ -211,13 +215,53 @@ def _plug_in(scores: Any) -> Any:
     return np.column_stack([1 - p, p])
 
 
+def times(n: int, d: int) -> list[dict[str, Any]]:
+    """Seconds and MB of a GaussianImputer, fitted to n rows of which none misses the same of d features.
+
+    Beside it IterativeImputer fills in the rows of a table: digits, of which half of the values are missing.
+    """
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 20)) @ rng.normal(size=(20, d)) + rng.normal(size=(n, d))
+    X = punched(X, 0.3, 0)
+    imputer = GaussianImputer()
+    lines = [
+        _timed("fit", n, d, lambda: imputer.fit(X)),
+        _timed("transform", n, d, lambda: imputer.transform(X)),
+    ]
+    digits, _ = datasets.load_digits(return_X_y=True)
+    train, test = digits[: min(n, 900)], punched(digits[900 : 900 + n], 0.5, 0)
+    for name, other, rows in (
+        ("GaussianImputer", GaussianImputer(), train),
+        ("IterativeImputer", IterativeImputer(), punched(train, 0.5, 1)),
+        ("IterativeImputer, complete rows", IterativeImputer(), train),
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            other.fit(rows)
+            lines.append(_timed(f"digits, transform, {name}", *test.shape, partial(other.transform, test)))
+    return lines
+
+
+def _timed(what: str, n: int, d: int, work: Callable[[], Any]) -> dict[str, Any]:
+    start, cpu = time.perf_counter(), time.process_time()
+    peak = peak_growth(work) / 1e6
+    wall, cpu = time.perf_counter() - start, time.process_time() - cpu
+    print(f"{what}, {n} x {d}: {wall:.2f} s, {cpu:.2f} s of CPU, {peak:.0f} MB more")
+    known = {"what": what, "rows": n, "features": d}
+    return {**known, "time_s": round(wall, 3), "cpu_s": round(cpu, 3), "peak_mb": round(peak)}
+
+
 def main(arguments: list[str] | None = None) -> None:
     names = [table.name for table in TABLES]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tables", nargs="+", choices=names, metavar="TABLE", default=names)
     parser.add_argument("--quick", action="store_true", help="60 rows, one split: does it run?")
     parser.add_argument("--csv", type=Path, default=RESULTS, help="folder of the results")
+    parser.add_argument("--time", action="store_true", help="time and memory of a GaussianImputer instead")
     options = parser.parse_args(arguments)
+    if options.time:
+        write_lines(times(*((200, 30) if options.quick else LARGE)), "holes_time", options.csv)
+        return
     path = options.csv / "holes.csv"
     for table in (table for table in TABLES if table.name in options.tables):
         try:

@@ -35,5 +35,6 @@ TABLES: dict[str, Callable[[], str]] = {
         deletion.missing,
         lost.lost_columns,
         lost.lost_pixels,
+        lost.holes,
     )
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from statistics import fmean
 
-from benchmarks.tables.parts import Row, rows, table
+from benchmarks.tables.parts import Row, percent, rows, signed, table
 
 
 def lost_columns() -> str:
@@ -32,6 +32,40 @@ def lost_pixels() -> str:
         for model in models
     ]
     return table(["test error, %", *head], body)
+
+
+#: Columns of the tables of single missing values: the heading and the model of `benchmarks.holes`.
+SINGLE = {
+    "mean": "LR, mean",
+    "Iterative": "LR, IterativeImputer",
+    "KNN": "LR, KNNImputer",
+    "ours": "DropoutLR, conditional",
+    "trees": "HistGradientBoosting",
+    "trees, Gaussian": "HistGradientBoosting, GaussianImputer",
+}
+
+
+def holes() -> str:
+    """Errors and log losses of every table by share of single values: a table for each share."""
+    found = {(row["missing"], row["table"], row["model"]): row for row in rows("holes")}
+    names = sorted({table for _, table, _ in found})
+    return "\n\n".join(_single(found, names, share) for share in sorted({share for share, *_ in found}))
+
+
+def _single(found: dict[tuple[str, str, str], Row], names: list[str], share: str) -> str:
+    head = [f"{_percent(share)} missing: test error, %", *SINGLE]
+    head += ["Iterative less ours [95 %]", "KNN less ours [95 %]", "log loss, ours", "plug-in"]
+    body = []
+    for name in names:
+        own = {heading: found[share, name, model] for heading, model in SINGLE.items()}
+        plug_in = found[share, name, "DropoutLR, conditional, plug-in"]
+        ahead = [
+            signed(*(float(own[heading][key]) for key in ("ahead", "low", "high")))
+            for heading in ("Iterative", "KNN")
+        ]
+        losses = [f"{float(row['log_loss']):.3f}" for row in (own["ours"], plug_in)]
+        body.append([f"{name} ({own['ours']['half']})", *map(percent, own.values()), *ahead, *losses])
+    return table(head, body)
 
 
 def _shares(found: list[Row], title: str, text: Callable[[list[Row]], str]) -> str:
