@@ -67,7 +67,10 @@ def test_products_with_the_hessian_are_slopes_of_the_gradient(noise, layout, off
     probe[D] *= offset
     design, weights, step = objective.examples.design, objective.examples.weights, 1e-5
     table, *moments, _ = design.table()
-    data = (table.data[:, None], table.indices, table.indptr.astype(np.int64)) if sp.issparse(table) else None
+    data = None
+    if sp.issparse(table):  # entries of CSR are those of M
+        entries = (table.data * moments[0][table.indices])[:, None]
+        data = entries, table.indices, table.indptr.astype(np.int64)
     centre = offset * (X[design.classes[0]][weights[:, 0] > 0] * moments[0]).mean(axis=0)
     product = probe.copy()
     _newton.solve_joint(

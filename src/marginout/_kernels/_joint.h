@@ -33,6 +33,7 @@ typedef struct {
   const char *x;                                    /* as of newton */
   ptrdiff_t row, column;
   int is_float, sparse, power, noisy, additive, offset;
+  const double *entries;
   const int32_t *indices;
   const int64_t *indptr, *rows;                     /* rows: those in X of each block's examples, or -1 */
   const int32_t *labels;                            /* the class of each block */
@@ -53,20 +54,19 @@ typedef struct {
 
 static const volatile double LARGEST_EXPONENT = 700.0;
 
-static double joint_entry(const joint *z, ptrdiff_t at) {
-  return z->is_float ? *(const float *)(z->x + at) : *(const double *)(z->x + at);
-}
-
 /* A block without the features' centre, feature by feature, times the scale; and a 1 for the offset. */
 static void joint_pack(const joint *z, ptrdiff_t block, double *out) {
   memset(out, 0, z->wide * PANEL * sizeof(double));
   for (int k = 0; k < PANEL; k++) {
     const int64_t row = z->rows[block * PANEL + k];
     if (row < 0) continue;
-    for (ptrdiff_t j = 0; j < z->d; j++)
-      out[j * PANEL + k] = (z->sparse ? 0.0 : z->scale[j] * joint_entry(z, row * z->row + j * z->column)) - z->centre[j];
+    for (ptrdiff_t j = 0; j < z->d; j++) {
+      const char *x = z->x + row * z->row + j * z->column;
+      const double dense = z->sparse ? 0.0 : z->is_float ? *(const float *)x : *(const double *)x;
+      out[j * PANEL + k] = z->scale[j] * dense - z->centre[j];
+    }
     for (int64_t e = z->sparse ? z->indptr[row] : 0; z->sparse && e < z->indptr[row + 1]; e++)
-      out[z->indices[e] * PANEL + k] += z->scale[z->indices[e]] * joint_entry(z, e * z->column);
+      out[z->indices[e] * PANEL + k] += z->entries[e];
     out[z->d * PANEL + k] = 1.0;
   }
 }

@@ -53,9 +53,10 @@ typedef struct {
 
 typedef struct {
   ptrdiff_t n, d, wide;                             /* examples; features, and padded */
-  const char *x;                                    /* dense X, or the entries of CSR */
-  ptrdiff_t row, column;                            /* bytes from one to the next; of CSR, column is that of entries */
+  const char *x;                                    /* dense X */
+  ptrdiff_t row, column;                            /* bytes from one to the next */
   int is_float, sparse, power, noisy;
+  const double *entries;                            /* of CSR, times the scale */
   const int32_t *indices;
   const int64_t *indptr, *rows;                     /* the examples' rows in X */
   const double *scale, *kappa, *constant;           /* of each feature */
@@ -195,7 +196,7 @@ static cloned_void add_pairs(newton *z, ptrdiff_t i, ptrdiff_t some, const doubl
     const int32_t *index = z->indices + begin;
     double *x = z->left, *b = z->right; /* a row has at most d entries */
     for (int64_t e = 0; e < size; e++) {
-      x[e] = z->scale[index[e]] * entry(z, (begin + e) * z->column);
+      x[e] = z->entries[begin + e];
       b[e] = z->noisy ? slopes[index[e]] * (z->power == 2 ? x[e] * x[e] : x[e]) : 0.0;
     }
     for (int64_t e = 0; e < size; e++) {
@@ -208,6 +209,27 @@ static cloned_void add_pairs(newton *z, ptrdiff_t i, ptrdiff_t some, const doubl
   }
 }
 
+/* m += X w, v += X^power k and e += X^power u of rows of CSR. */
+static inline INLINED void add_row_scores(
+    newton *z, ptrdiff_t i, const int power, const double *restrict w, const double *restrict k,
+    const double *restrict u, double *m, double *v, double *e) {
+  const ptrdiff_t some = z->n - i < PANEL ? z->n - i : PANEL;
+  for (ptrdiff_t t = 0; t < some; t++) {
+    const int64_t end = z->indptr[z->rows[i + t] + 1];
+    double one = 0, two = 0, three = 0;
+    for (int64_t f = z->indptr[z->rows[i + t]]; f < end; f++) {
+      const int32_t j = z->indices[f];
+      const double x = z->entries[f], p = power == 2 ? x * x : x;
+      one += w[j] * x;
+      if (z->noisy) two += k[j] * p;
+      if (z->noisy && u) three += u[j] * p;
+    }
+    m[t] += one;
+    if (z->noisy) v[t] += two;
+    if (z->noisy && u) e[t] += three;
+  }
+}
+
 /* m += X w, v += X^power k and e += X^power u of examples i ... i + PANEL - 1. */
 static void add_scores(
     newton *z, ptrdiff_t i, const double *w, const double *k, const double *u, double *m, double *v, double *e) {
@@ -215,15 +237,8 @@ static void add_scores(
     panel_scores(panel_of(z, i), z->d, z->power, w, z->noisy ? k : NULL, u, m, v, e);
     return;
   }
-  const ptrdiff_t some = z->n - i < PANEL ? z->n - i : PANEL;
-  for (ptrdiff_t t = 0; t < some; t++)
-    for (int64_t f = z->indptr[z->rows[i + t]]; f < z->indptr[z->rows[i + t] + 1]; f++) {
-      const int32_t j = z->indices[f];
-      const double x = z->scale[j] * entry(z, f * z->column), power = z->power == 2 ? x * x : x;
-      m[t] += w[j] * x;
-      if (z->noisy) v[t] += k[j] * power;
-      if (z->noisy && u) e[t] += u[j] * power;
-    }
+  if (z->power == 2) add_row_scores(z, i, 2, w, k, u, m, v, e);
+  else add_row_scores(z, i, 1, w, k, u, m, v, e);
 }
 
 static void add_sums(newton *z, ptrdiff_t i, int curved, double *const *jet) {
@@ -234,8 +249,8 @@ static void add_sums(newton *z, ptrdiff_t i, int curved, double *const *jet) {
   const ptrdiff_t some = z->n - i < PANEL ? z->n - i : PANEL;
   for (ptrdiff_t t = 0; t < some; t++)
     for (int64_t f = z->indptr[z->rows[i + t]]; f < z->indptr[z->rows[i + t] + 1]; f++) {
+      const double x = z->entries[f], power = z->power == 2 ? x * x : x;
       const int32_t j = z->indices[f];
-      const double x = z->scale[j] * entry(z, f * z->column), power = z->power == 2 ? x * x : x;
       z->G[j] += jet[1][t] * x, z->cross[j] += jet[3][t] * x;
       z->size[j] += jet[2][t] * power, z->g2[j] += jet[4][t] * power;
     }

@@ -25,6 +25,7 @@ cdef extern from "_newton.h" nogil:
         const char* x
         Py_ssize_t row, column
         int is_float, sparse, power, noisy
+        const double* entries
         const int32_t* indices
         const int64_t* indptr
         const int64_t* rows
@@ -92,6 +93,7 @@ cdef extern from "_joint.h" nogil:
         const char* x
         Py_ssize_t row, column
         int is_float, sparse, power, noisy, additive, offset
+        const double* entries
         const int32_t* indices
         const int64_t* indptr
         const int64_t* rows
@@ -172,10 +174,10 @@ def solve(
 ):
     """Minimise all problems from (W, b), which become the solutions.
 
-    x is dense, (n, d), or holds the entries of CSR, (nnz, 1). `moments` are scale, kappa, constant and the
-    power; `traits` are kinked, offset, far, the loss's unit and the rounding in the end. watch(k, iteration,
-    value, left) is asked after every iteration of a problem whether to end, unless it is None. Of its last
-    iteration minus the number is given.
+    x is dense, (n, d), or holds the entries of CSR times the scale, (nnz, 1), in double precision.
+    `moments` are scale, kappa, constant and the power; `traits` are kinked, offset, far, the loss's unit
+    and the rounding in the end. watch(k, iteration, value, left) is asked after every iteration of a
+    problem whether to end, unless it is None. Of its last iteration minus the number is given.
 
     `boxes` are the kinks of losses without noise, whose solutions start anew: target, (n, K), half of the
     distance between two of them, low and high, (n, K); else None.
@@ -223,8 +225,7 @@ def solve(
         z.x = <const char*> &x[0, 0]
     z.row, z.column = x.strides[0], x.strides[1]
     if z.sparse:
-        z.column = x.strides[0]
-        z.indices, z.indptr = &indices[0], &indptr[0]
+        z.entries, z.indices, z.indptr = <const double*> z.x, &indices[0], &indptr[0]
     z.rows, z.scale, z.kappa, z.constant, z.power = &rows[0], &scale[0], &kappa[0], &constant[0], moments[3]
     for i in range(d):
         z.noisy = z.noisy or kappa[i] != 0
@@ -359,8 +360,7 @@ def solve_joint(
         z.x = <const char*> &x[0, 0]
     z.row, z.column = x.strides[0], x.strides[1]
     if z.sparse:
-        z.column = x.strides[0]
-        z.indices, z.indptr = &indices[0], &indptr[0]
+        z.entries, z.indices, z.indptr = <const double*> z.x, &indices[0], &indptr[0]
     z.rows, z.labels, z.scale, z.kappa, z.constant = &rows[0], &labels[0], &scale[0], &kappa[0], &constant[0]
     for j in range(d):
         z.noisy, z.additive = z.noisy or kappa[j] != 0, z.additive or constant[j] != 0

@@ -99,6 +99,8 @@ JOINT, DENSE_JOINT, NARROW_JOINT = 2048, 0.1, 48
 #: Nanoseconds that conjugate gradients take by entry of X, and in any case: 60 iterations of two passes.
 #: Ten are enough for well-conditioned data, but on w8a (49,749 × 300) they are 165.
 PASSES, LITTLE_WORK = 100.0, 3e6
+#: What these are multiplied by for losses with a kink.
+MORE = 2.0
 #: Kinked losses without noise are solved to this fraction of F where that is cheap: of an error ε in F, up
 #: to √ε is left in the weights.
 EXACT = 1e-12
@@ -138,7 +140,8 @@ def cheap(objective: Objective) -> bool:
     if objective.coupled:
         return traits.d * objective.loss.outputs <= JOINT and traits.d <= max(NARROW_JOINT, row / DENSE_JOINT)
     hessian = HESSIAN_DENSE * traits.d if row >= DENSE * traits.d else HESSIAN_SPARSE * row
-    return HESSIANS * (hessian * traits.nnz + FACTOR * traits.d**3) <= PASSES * traits.nnz + LITTLE_WORK
+    passes = PASSES * (MORE if objective.loss.kinked else 1.0)
+    return HESSIANS * (hessian * traits.nnz + FACTOR * traits.d**3) <= passes * traits.nnz + LITTLE_WORK
 
 
 def check(objective: Objective) -> None:
@@ -262,8 +265,10 @@ def _solve_compiled(
     assert table is not None
     X, *moments, factors = table
     if sp.issparse(X):
-        data, indices, indptr = X.data[:, None], X.indices.astype(np.int32, copy=False), X.indptr
-        parts = data, indices, indptr.astype(np.int64, copy=False)
+        data, scale = np.ascontiguousarray(X.data, dtype=np.float64), moments[0]
+        data = data if np.all(scale == 1.0) else data * scale[X.indices]
+        indices, indptr = X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int64, copy=False)
+        parts = data[:, None], indices, indptr
     else:
         parts = X, None, None
     factors = np.array(np.broadcast_to(factors, objective.K), dtype=float)
