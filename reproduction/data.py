@@ -82,10 +82,12 @@ def newsgroups() -> Problem:
 
 
 #: Sets of texts: the file, and the labels to keep of one with many.
-TEXTS = {
+TEXTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "AthR": ("newsgroups20_text.jsonl.xz", ("alt.atheism", "talk.religion.misc")),
     "XGraph": ("newsgroups20_text.jsonl.xz", ("comp.windows.x", "comp.graphics")),
     "BbCrypt": ("newsgroups20_text.jsonl.xz", ("rec.sport.baseball", "sci.crypt")),
+    "RT-s": ("sentence_polarity.jsonl.xz", ()),
+    "Subj": ("subjectivity.jsonl.xz", ()),
 }
 
 

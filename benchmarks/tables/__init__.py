@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks.tables import choice, deletion, lost, panel, times
+from benchmarks.tables import choice, deletion, lost, panel, text, times
 
 TABLES: dict[str, Callable[[], str]] = {
     made.__name__: made
@@ -36,5 +36,7 @@ TABLES: dict[str, Callable[[], str]] = {
         lost.lost_columns,
         lost.lost_pixels,
         lost.holes,
+        text.scoreboard,
+        text.text_claim,
     )
 }

@@ -2,6 +2,7 @@
 
 ORDER = (
     "text",
+    "reviews",
     "sensors",
     "missing",
     "regression",

@@ -371,6 +371,25 @@ def test_the_best_pipeline_of_a_fold_is_that_of_the_inner_folds(tmp_path):
     assert scoreboard.reduction(sides) == 1.0
 
 
+def test_pipelines_with_equal_inner_scores_are_averaged():
+    """Which of two equals comes first must not decide; a third, that scores less, does not count."""
+    answers = [[1, 1, 0, 0], [1, 0, 0, 1], [1, 1, 1, 1]]
+    records = [
+        {"cv_score": [score], "n_tests": [4], "correct": [np.packbits(right).tobytes().hex()]}
+        for score, right in zip((0.1 + 0.2, 0.3, 0.2), answers, strict=True)
+    ]
+    for order in (records, records[::-1]):
+        assert scoreboard.chosen(order).tolist() == [1.0, 0.5, 0.0, 0.5]
+
+
+def test_the_interval_of_a_set_draws_documents_for_both_models_again():
+    rng = np.random.default_rng(1)
+    sides = {"plain": rng.choice([0.0, 0.5, 1.0], 400), "dropout": rng.choice([0.0, 1.0], 400)}
+    draws = rng.integers(400, size=(4000, 400))
+    reductions = 1 - (1 - sides["dropout"][draws]).mean(axis=1) / (1 - sides["plain"][draws]).mean(axis=1)
+    assert scoreboard.interval(sides) == pytest.approx(np.quantile(reductions, [0.025, 0.975]), abs=0.015)
+
+
 def test_visual_words_are_the_nearest_prototypes_counted_by_quadrant():
     rng = np.random.default_rng(0)
     images = rng.integers(256, size=(3, 32, 32, 3), dtype=np.uint8)

@@ -1,0 +1,30 @@
+"""Text: the scoreboard, from the result file of the reproduction."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import reproduction
+from reproduction.cells import Store
+from reproduction.experiments import scoreboard as board
+from reproduction.writing import Results
+
+RESULTS = Path(reproduction.__file__).parent / "results"
+
+
+def scoreboard() -> str:
+    """The best pipeline with dropout beside the best plain one, set by set, and the mean."""
+    found = _found()
+    words = board.claim(found)
+    return f"{board.summary(found)}\n\n{words[0].upper()}{words[1:]}"
+
+
+def text_claim() -> str:
+    """The mean in a line."""
+    words = "[Texts](docs/text.md), where features, loss, C and rate are chosen by folds"
+    return f"{words}: {board.claim(_found())}"
+
+
+def _found() -> dict[str, board.Sides | None]:
+    results = Results.of(board.EXPERIMENT, Store(RESULTS))
+    return {name: board.gather(results, name) for name in board.SETS}
