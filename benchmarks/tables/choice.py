@@ -69,7 +69,7 @@ def choice_joint() -> str:
         for row in found
         if row["C"]
     ]
-    return table(["", "test error, %", "(C, rate)", "the pairwise model errs less by"], body)
+    return table(["model", "test error, %", "(C, rate)", "the pairwise model errs less by"], body)
 
 
 def choice_sets() -> str:
