@@ -611,3 +611,13 @@ def test_a_search_goes_in_single_precision(monkeypatch, in_python):
     X, y = load_digits(return_X_y=True)
     DropoutSVCCV(Cs=[0.01, 0.1], noises=[0.3, 0.5], cv=3).fit(sp.csr_matrix(X[:300] / 16), y[:300])
     assert calls
+    # Three problems of many features would leave most of the eight lanes empty.
+    calls.clear()
+    wide, y = sp.random(60, chains.WIDE, density=0.001, format="csr", random_state=0), np.arange(60) % 2
+    options = {"noises": [0.5], "cv": 3, "refit": False}
+    double = DropoutSVCCV(Cs=[0.1, 1.0], **options).fit(wide, y)
+    assert not calls
+    monkeypatch.setattr(chains, "WIDE", chains.WIDE + 1)
+    single = DropoutSVCCV(Cs=[0.1, 1.0], **options).fit(wide, y)
+    assert calls
+    assert_allclose(single.scores_, double.scores_, atol=0.05)
