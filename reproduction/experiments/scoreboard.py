@@ -369,7 +369,7 @@ def additions(results: Results) -> str:
     if not body:
         return f"What adds to tf-idf: {NOT_RUN}."
     caption = f"What adds to the best plain pipeline with tf-idf features, mean of {count} sets:"
-    return table(["", "less error [95 % over the sets]"], body, caption)
+    return table(["what is compared", "less error [95 % over the sets]"], body, caption)
 
 
 def detail(results: Results, ngrams: int) -> str:
