@@ -522,15 +522,33 @@ def test_the_box_is_the_dual_of_the_plain_loss(expectation):
     values = rng.normal(size=200)
     for loss, y in ((Hinge(1.7, expectation), signs), (EpsilonInsensitive(0.4, expectation), values)):
         assert loss.kinked
-        target, epsilon, low, high = loss.box(y, weights)
+        target, epsilon, low, high, soft = loss.box(y, weights)
+        assert not soft.any()
         corners = [beta * (target - m) - epsilon * np.abs(beta) for beta in (low, np.zeros(200), high)]
         np.testing.assert_allclose(weights * plain(loss, m, y), np.max(corners, axis=0), atol=1e-14)
 
 
-@pytest.mark.parametrize("loss", [SquaredHinge(), Logistic(), LogisticGaussian(), Quadratic()], ids=label)
-def test_smooth_losses_have_no_box(loss):
-    """They say so, and by name."""
+def test_the_box_of_the_squared_hinge_is_half_a_line():
+    """weight·max(0, z)² = max over β in the box of β(target − m) − ½·soft·β²."""
+    rng = np.random.default_rng(0)
+    m, weights, y = 3 * rng.normal(size=200), rng.random(200), rng.choice([-1.0, 1.0], 200)
+    weights[:5] = 0.0, 5e-324, 1e-310, 1e-12, 1e12
+    loss = SquaredHinge(1.7)
+    target, epsilon, low, high, soft = loss.box(y, weights)
+    beta = np.clip(np.divide(target - m, soft, out=np.zeros(200), where=soft > 0), low, high)
+    np.testing.assert_allclose(
+        beta * (target - m) - 0.5 * soft * beta**2, weights * plain(loss, m, y), atol=1e-14
+    )
+    assert epsilon == 0
+    assert loss.boxed
     assert not loss.kinked
+    assert np.all(low[:3] == high[:3])
+
+
+@pytest.mark.parametrize("loss", [Logistic(), LogisticGaussian(), Quadratic()], ids=label)
+def test_other_losses_have_no_box(loss):
+    """They say so, and by name."""
+    assert not loss.boxed
     with pytest.raises(TypeError, match=type(loss).__name__):
         loss.box(np.ones(2), np.ones(2))
 

@@ -45,6 +45,9 @@ __all__ = [
 #: Smallest radius √(z²+v) or deviation √v that is divided by: its cube is still a normal number.
 LEAST_RADIUS = _expansions.LEAST_RADIUS
 
+#: Weights below it count as zero in the dual: their inverse is used.
+SMALLEST = 1e-300
+
 #: Examples times problems that a cheap compiled loop takes at a time.
 CHEAP_CHUNK = 2**17
 
@@ -104,12 +107,13 @@ class Plane(NamedTuple):
 
 
 class Box(NamedTuple):
-    """The dual of a kinked loss without noise: min ½‖Σβx‖² − target·β + ε|β|₁ over a box."""
+    """The dual of a loss without noise: min ½‖Σβx‖² + ½Σ soft·β² − target·β + ε|β|₁ over a box."""
 
     target: Array
     epsilon: float
     low: Array
     high: Array
+    soft: Array  # 0 for kinked losses
 
 
 def weighted_sum(weights: Array, values: Array) -> Array:
@@ -127,6 +131,8 @@ class Loss(ABC):
 
     #: Whether φ is piecewise linear in m at v = 0, that is, not smooth without noise.
     kinked = False
+    #: Whether φ has a dual at v = 0, `box`: all kinked losses do.
+    boxed = False
     #: The length by which scores are measured: a fraction of it is negligible.
     scale = 1.0
     #: A step in the score that is worth planning for: curvature is judged at this length.
@@ -172,7 +178,7 @@ class Loss(ABC):
         return y
 
     def box(self, y: Array, weights: Array) -> Box:
-        """The dual at v = 0; kinked losses have one."""
+        """The dual at v = 0, where `boxed`."""
         raise TypeError(f"{type(self).__name__} is smooth without noise and needs no dual")
 
     def add_expansion(self, plane: Plane, y: Array, weights: Array, sums: Array) -> None:
@@ -271,7 +277,7 @@ class Hinge(Compiled):
     for ``expectation="bound"`` or ``"gaussian"``; max(0, z) at v = 0.
     """
 
-    kinked = True
+    kinked = boxed = True
 
     def __init__(self, margin: float = 1.0, expectation: str = "bound") -> None:
         self.margin = self.scale = float(margin)
@@ -283,7 +289,13 @@ class Hinge(Compiled):
 
     def box(self, y: Array, weights: Array) -> Box:
         positive = y > 0
-        return Box(self.margin * y, 0.0, np.where(positive, 0.0, -weights), np.where(positive, weights, 0.0))
+        return Box(
+            self.margin * y,
+            0.0,
+            np.where(positive, 0.0, -weights),
+            np.where(positive, weights, 0.0),
+            np.zeros(len(y)),
+        )
 
 
 class SquaredHinge(Compiled):
@@ -297,6 +309,8 @@ class SquaredHinge(Compiled):
     Noise then counts as if every feature were scaled down: Σ s·v is a quadratic form of w, and diagonal.
     """
 
+    boxed = True
+
     def __init__(self, margin: float = 1.0, expectation: str = "bound") -> None:
         self.margin = self.scale = float(margin)
         # γ is the same everywhere, however far an example is on the right side: no share of it.
@@ -304,6 +318,14 @@ class SquaredHinge(Compiled):
 
     def least_squares(self, y: Array) -> Array:
         return self.margin * y
+
+    def box(self, y: Array, weights: Array) -> Box:
+        """The conjugate of s·max(0, z)² is β²/4s on one side of zero, and 0 alone where s is."""
+        counts = weights > SMALLEST
+        low, high = np.where(counts & (y <= 0), -np.inf, 0.0), np.where(counts & (y > 0), np.inf, 0.0)
+        return Box(
+            self.margin * y, 0.0, low, high, np.where(counts, 0.5 / np.where(counts, weights, 1.0), 0.0)
+        )
 
 
 #: The losses of support vector classifiers, by the names that LinearSVC has for them.
@@ -319,7 +341,7 @@ class EpsilonInsensitive(Compiled):
     with each absolute value replaced by its bound or by its normal expectation.
     """
 
-    kinked = True
+    kinked = boxed = True
 
     def __init__(self, epsilon: float = 0.1, expectation: str = "bound", scale: float = 1.0) -> None:
         self.epsilon, self.scale = float(epsilon), float(scale)
@@ -327,7 +349,7 @@ class EpsilonInsensitive(Compiled):
         super().__init__("tube", expectation, self.epsilon, 0.0)
 
     def box(self, y: Array, weights: Array) -> Box:
-        return Box(np.array(y), self.epsilon, -weights, np.array(weights))
+        return Box(np.array(y), self.epsilon, -weights, np.array(weights), np.zeros(len(y)))
 
 
 class Pinball(Compiled):
@@ -340,7 +362,7 @@ class Pinball(Compiled):
     arrays of scores have as many columns as there are quantiles.
     """
 
-    kinked = True
+    kinked = boxed = True
 
     def __init__(self, quantiles: float | Array, expectation: str = "bound", scale: float = 1.0) -> None:
         self.quantiles = np.atleast_1d(np.asarray(quantiles, dtype=np.float64))
@@ -353,7 +375,7 @@ class Pinball(Compiled):
 
     def box(self, y: Array, weights: Array) -> Box:
         (quantile,) = self.quantiles
-        return Box(np.array(y), 0.0, (quantile - 1) * weights, quantile * weights)
+        return Box(np.array(y), 0.0, (quantile - 1) * weights, quantile * weights, np.zeros(len(y)))
 
 
 class Logistic(Compiled):

@@ -486,7 +486,7 @@ def test_zero_noise_is_scikit_learn(loss, seed):
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("offset", [True, False])
 @pytest.mark.parametrize("solver", [newton.solve, dual.solve], ids=["newton", "dual"])
-@pytest.mark.parametrize("loss", ["hinge", "epsilon"])
+@pytest.mark.parametrize("loss", ["hinge", "epsilon", "squared"])
 def test_both_zero_noise_solvers_reach_the_optimum(loss, solver, offset, seed):
     """newton and dual, called directly, against the conic optimum, to 1e-6, by their own gap too."""
     p = problem(loss, "none", offset, seed)
@@ -533,7 +533,7 @@ def test_newton_does_not_call_it_solved_after_a_number_of_steps(monkeypatch):
             Problem(loss, "none", seed=1).fit(tol=1e-6, max_iter=1000)
 
 
-@pytest.mark.parametrize("loss", ["hinge", "epsilon"])
+@pytest.mark.parametrize("loss", ["hinge", "epsilon", "squared"])
 def test_dual_solves_sparse_dense_and_strided_data_alike(loss):
     """The same sweeps, bit for bit up to rounding, over CSR, C, Fortran and strided rows."""
     p = Problem(loss, "none", seed=2, shape=(40, 6))

@@ -176,6 +176,7 @@ class Loss(Protocol):
     """φ(m, v; y), convex in the weights that m and v come from."""
 
     kinked: bool  # whether φ has kinks in m at v = 0
+    boxed: bool  # whether it has a dual there, `box`: all kinked losses do
     scale: float  # the length by which scores are measured
     grain: float  # curvature is not estimated from differences of scores below this
     outputs: int  # R, the outputs of one problem
@@ -219,7 +220,7 @@ class Loss(Protocol):
         """φ and its five derivatives; for `newton`."""
 
     def box(self, y: Array, weights: Array) -> Box:
-        """The dual of one output without noise, where φ is kinked; for `dual`."""
+        """The dual of one output without noise, where `boxed`; for `dual`."""
 
 
 class PenaltyLine(Protocol):

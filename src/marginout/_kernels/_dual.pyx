@@ -4,7 +4,7 @@
 
 The dual of ½‖w‖² + Σ c_i·loss(w·x_i + b) is a problem in one β_i per example,
 
-    min ½‖Σβ_i x_i‖² − Σ target_i β_i + ε Σ|β_i|,   low_i ≤ β_i ≤ high_i,   Σβ_i = 0.
+    min ½‖Σβ_i x_i‖² + ½Σ soft_i β_i² − Σ target_i β_i + ε Σ|β_i|,   low_i ≤ β_i ≤ high_i,   Σβ_i = 0.
 
 The last condition, which the unregularised offset brings, enters by an augmented
 Lagrangian: its multiplier is the offset's centre, its penalty ½ρ(Σβ_i)², so that
@@ -37,14 +37,16 @@ cdef struct Sweep:
     double* beta
     double* offset         # Σβ, and the centre
     int64_t* order
+    const double* soft
     double epsilon, rho, limit, worst
     Py_ssize_t at, active  # the next place in order[:active]
 
 
 cdef inline double moved(Sweep* q, double g, double norm, double low, double high) noexcept nogil:
-    """By how much β_i changes for the example in turn, with g the smooth part's gradient; go on."""
+    """By how much β_i changes for the example in turn, with g the gradient of ½‖Σβx‖² − target·β; go on."""
     cdef Py_ssize_t i = q.order[q.at]
-    cdef double beta = q.beta[i], curvature = norm + q.rho, threshold = q.epsilon / curvature, new
+    cdef double beta = q.beta[i], curvature = norm + q.rho + q.soft[i], threshold = q.epsilon / curvature, new
+    g += q.soft[i] * beta
     if idle(g, q.epsilon, low, high, beta, q.limit):
         q.active -= 1
         q.order[q.at], q.order[q.active] = q.order[q.active], i
@@ -67,7 +69,7 @@ cdef inline double moved(Sweep* q, double g, double norm, double low, double hig
 def csr_sweep(
     const value_t[::1] data, const index_t[::1] indices, const index_t[::1] indptr,
     const double[::1] norms, const double[::1] target, double epsilon,
-    const double[::1] low, const double[::1] high, double rho,
+    const double[::1] low, const double[::1] high, const double[::1] soft, double rho,
     double[::1] beta, double[::1] w, double[::1] offset, int64_t[::1] order,
     Py_ssize_t active, double limit, uint64_t[::1] seed,
 ):
@@ -76,7 +78,7 @@ def csr_sweep(
     Changes beta, w = Σβx and offset = (Σβ, centre); moves idle examples to the end of
     order[:active]. Returns how many are left, and the largest violation seen.
     """
-    cdef Sweep q = [&beta[0], &offset[0], &order[0], epsilon, rho, limit, 0, 0, active]
+    cdef Sweep q = [&beta[0], &offset[0], &order[0], &soft[0], epsilon, rho, limit, 0, 0, active]
     cdef Py_ssize_t i, e
     cdef double g, step
     with nogil:
@@ -96,12 +98,12 @@ def csr_sweep(
 def dense_sweep(
     const value_t[:, :] X,
     const double[::1] norms, const double[::1] target, double epsilon,
-    const double[::1] low, const double[::1] high, double rho,
+    const double[::1] low, const double[::1] high, const double[::1] soft, double rho,
     double[::1] beta, double[::1] w, double[::1] offset, int64_t[::1] order,
     Py_ssize_t active, double limit, uint64_t[::1] seed,
 ):
     """The same for dense X in any memory order."""
-    cdef Sweep q = [&beta[0], &offset[0], &order[0], epsilon, rho, limit, 0, 0, active]
+    cdef Sweep q = [&beta[0], &offset[0], &order[0], &soft[0], epsilon, rho, limit, 0, 0, active]
     cdef Py_ssize_t i, e, d = X.shape[1]
     cdef double g, step
     with nogil:

@@ -32,7 +32,7 @@ from marginout._core.threads import one_thread
 from marginout._core.validation import check_shift, check_solution
 from marginout._search.problem import Problem
 from marginout.noise import Noise
-from marginout.solvers import Result, choose, dual, ncg, newton, single_precision
+from marginout.solvers import Result, choose, dual, ncg, newton, single_precision, soft_dual
 from marginout.solvers._linesearch import starting_point
 
 #: Problems that are started at once.
@@ -213,9 +213,10 @@ class _Solver:
         self._late = False  # whether dual coordinate descent has given up on a smaller C
 
     def __call__(self, objective: Objective, W: Array, b: Array) -> Result:
-        if dual.suits(objective) and not newton.cheap(objective):
-            return self._plain(objective, W, b)
         problem = self._problem
+        plain = dual.suits(objective) and not newton.cheap(objective)
+        if plain or choose(problem.solver, objective) is soft_dual.solve:
+            return self._plain(objective, W, b)
         quick = problem.solver == "auto" and problem.tol >= single_precision.FINEST and not problem.certified
         quick = quick and (2 * objective.K > single_precision.LANES or objective.traits.d < WIDE)
         if quick and not newton.cheap(objective) and single_precision.suits(objective):
@@ -225,24 +226,31 @@ class _Solver:
         return result
 
     def _plain(self, objective: Objective, W: Array, b: Array) -> Result:
-        """A kinked loss without noise: dual coordinate descent."""
+        """A plain SVM or SVR: dual coordinate descent."""
         rows, traits = objective.examples, objective.traits
         weights = np.broadcast_to(rows.weights, rows.Y.shape)
         beta = np.zeros_like(rows.Y)
         if self._before is not None:
             lighter, last = self._before
-            beta = np.where(np.abs(last) > 0.999 * lighter, np.sign(last) * weights, last)
+            # Without a bound, β stays feasible as it is.
+            bound = objective.loss.kinked & (np.abs(last) > 0.999 * lighter)
+            beta = np.where(bound, np.sign(last) * weights, last)
         small = newton.suits(objective)
         each = max(traits.nnz, traits.n)  # an example without entries takes time too
-        if small and self._late:
-            return newton.solve(objective, W, b, max_iter=self._problem.max_iter, **self._options)
-        sweeps = max(SWEEPS, SWEPT // each) if small else self._problem.max_iter
+        smooth = not objective.loss.kinked
+        finish, most = newton.solve if small else ncg.solve, self._problem.max_iter
+        if self._late and (small or smooth):
+            return finish(objective, W, b, max_iter=most, **self._options)
+        sweeps = min(most, soft_dual.SWEEPS) if smooth else most
+        if small:
+            sweeps = max(SWEEPS, SWEPT // each)
         result = dual.solve(objective, W, b, max_iter=sweeps, beta=beta, **self._options)
         beta[:, ~np.isfinite(result.W).all(axis=0)] = 0.0
         self._before = weights, beta
-        if small:  # features of very different size, or far from zero, where it is late: at a larger C too
+        if small or smooth:
+            # Features of very different size, or far from zero, where it is late: at a larger C too.
             self._late = not result.converged.all()
-            self._finish(result, newton.solve, objective, W, b)
+            self._finish(result, finish, objective, *((result.W, result.b) if smooth else (W, b)))
         return result
 
     def _sprint(self, objective: Objective, W: Array, b: Array) -> Result:

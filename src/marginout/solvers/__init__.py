@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from marginout._core.interfaces import Monitor, Objective, Result, Solution, Solver
 from marginout._core.validation import check_option
-from marginout.solvers import continuation, dual, irls, lbfgs, ncg, newton, proximal
+from marginout.solvers import continuation, dual, irls, lbfgs, ncg, newton, proximal, soft_dual
 
 __all__ = ["SOLVERS", "Monitor", "Result", "Solution", "Solver", "choose", "named"]
 
@@ -37,6 +37,7 @@ class Spec(NamedTuple):
 TABLE = (
     Spec("newton", newton.solve, newton.suits, newton.cheap),
     Spec("dual", dual.solve, dual.suits, public=False, needs_rows=True),
+    Spec("soft_dual", soft_dual.solve, cheap=soft_dual.cheap, public=False, needs_rows=True),
     Spec("continuation", continuation.solve, continuation.suits, public=False),
     Spec("ncg", ncg.solve),
     Spec("lbfgs", lbfgs.solve),

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
+from dataclasses import replace
 from itertools import pairwise
 from threading import Event
 
 import numpy as np
 
-from marginout._core.interfaces import Array, Columns, Monitor, Objective, Point, Result
+from marginout._core.interfaces import Array, Columns, Monitor, Objective, Point, Result, Solution, Solver
 
 
 def total_history(histories: Sequence[Sequence[float]], ends: Iterable[float]) -> list[float]:
@@ -196,3 +197,37 @@ class Progress:
         converged = self._converged | self._stop.is_set()
         history, n_iter = total_history(self._history, self._value), int(self._n_iter.max())
         return Result(self._W, self._b, self._value, self._gap, converged, n_iter, history, self._left)
+
+
+def go_on(
+    solve: Solver,
+    objective: Objective,
+    result: Result,
+    late: Columns,
+    start: tuple[Array, Array],
+    tol: float,
+    max_iter: int,
+    monitor: Monitor | None,
+) -> Result:
+    """Solve by another solver the problems that were late, from the start given."""
+    W, b, before = result.W, result.b, result.n_iter
+    others = np.setdiff1d(np.arange(objective.P), late)
+    value = float(result.value[others].sum())
+    left = float(np.broadcast_to(result.left, objective.P)[others].sum())
+
+    def onward(iteration: int, rest: float, distance: float, solution: Solution) -> bool:
+        def whole() -> tuple[Array, Array]:
+            now = W.copy(), b.copy()
+            now[0][:, late], now[1][late] = solution()
+            return now
+
+        assert monitor is not None
+        return bool(monitor(iteration and before + iteration, value + rest, left + distance, whole))
+
+    few, begin = objective.select(late), np.ascontiguousarray(start[0][:, late])
+    watch = None if monitor is None else onward
+    end = solve(few, begin, start[1][late], tol=tol, max_iter=max_iter - before, monitor=watch)
+    W[:, late], b[late], result.value[late] = end.W, end.b, end.value
+    result.gap[late], result.converged[late] = end.gap, end.converged
+    history = [*result.history, *(value + rest for rest in end.history)]
+    return replace(result, n_iter=before + end.n_iter, history=history)

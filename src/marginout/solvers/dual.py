@@ -2,6 +2,7 @@
 
 Without noise the hinge and the ε-insensitive loss have kinks that no smooth method
 likes, but their dual is a box-constrained quadratic problem (see `_kernels/_dual.pyx`).
+That of the squared hinge has ½Σ soft·β² in addition, and bounds at zero only: `soft_dual` takes it.
 An offset makes Σβ = 0 a constraint of the dual. The duality gap, with the best offset for w and β made
 feasible, is the certificate.
 """
@@ -35,8 +36,13 @@ FLAT = 1e-12
 
 
 def suits(objective: Objective) -> bool:
-    """Whether the problem has this dual: no noise, kinks, and ½‖w‖²."""
-    plain = objective.traits.noiseless and objective.loss.kinked and not objective.coupled
+    """Whether the problem has this dual, and kinks."""
+    return objective.loss.kinked and knows(objective)
+
+
+def knows(objective: Objective) -> bool:
+    """Whether the problem has this dual: no noise, a loss with a box, and ½‖w‖²."""
+    plain = objective.traits.noiseless and objective.loss.boxed and not objective.coupled
     return plain and objective.penalty.self_conjugate
 
 
@@ -102,8 +108,9 @@ def certify(objective: Objective, W: Array, beta: Array) -> tuple[Point, Array]:
     point = settled(objective.evaluate(W, b, [(scores + b, np.full_like(scores, rows.floor))]))
     W = design.pullback(np.zeros((design.d, K)), beta, np.zeros_like(beta))
     linear = [box.target @ beta[:, k] - box.epsilon * np.abs(beta[:, k]).sum() for k, box in enumerate(boxes)]
+    bent = np.array([0.5 * box.soft @ beta[:, k] ** 2 for k, box in enumerate(boxes)])
     # The conjugate of ½‖w‖² is ½‖Mᵀβ‖².
-    return point, np.maximum(point.value - np.array(linear) + objective.penalty.value(W), 0.0)
+    return point, np.maximum(point.value - np.array(linear) + bent + objective.penalty.value(W), 0.0)
 
 
 def _boxes(objective: Objective) -> list[Box]:
@@ -121,9 +128,11 @@ def _balanced(beta: Array) -> Array:
 
 
 def _best_offset(box: Box, scores: Array) -> float:
-    """The minimiser over b of the loss, which is convex and piecewise linear in b."""
+    """The minimiser over b of the loss, which is convex and piecewise linear in b, or quadratic."""
     kink = box.target - scores
     up, down = np.flatnonzero(box.high), np.flatnonzero(box.low)
+    if box.soft.any():
+        return smoothest(kink[up], 1.0 / box.soft[up], kink[down], 1.0 / box.soft[down])
     kinks = np.concatenate([kink[up] - box.epsilon, kink[down] + box.epsilon])
     return flattest(kinks, np.concatenate([box.high[up], -box.low[down]]), -float(box.high.sum()))
 
@@ -160,7 +169,8 @@ class _Descent:
             limit = self.worst if self.worst > 0 else np.inf
             active, self.worst = self._sweep(
                 self._norms, self.box.target, self.box.epsilon, self.box.low, self.box.high,
-                self._rho, self.beta, self.w, self._offset, self._order, active, limit, self._seed,
+                self.box.soft, self._rho, self.beta, self.w, self._offset, self._order,
+                active, limit, self._seed,
             )  # fmt: skip
             self._offset[1] += self._rho * self._offset[0]  # the multiplier's step
             self.sweeps += 1
@@ -181,6 +191,25 @@ def flattest(kinks: Array, rises: Array, first: float) -> float:
     high = min(int(np.searchsorted(slope, flat, side="right")), last)
     ends = kinks[order[[low, max(low, high)]]]
     return float(0.5 * (ends[0] + ends[1]) if high > low else ends[0])
+
+
+def smoothest(up: Array, rises: Array, down: Array, falls: Array) -> float:
+    """The minimiser of ½Σ rises·max(0, up − b)² + ½Σ falls·max(0, b − down)² over b.
+
+    Its slope is piecewise linear and never falls.
+    """
+    kinks = np.concatenate([up, down])
+    order = np.argsort(kinks, kind="stable")
+    kinks, middle = kinks[order], float(np.median(kinks))
+    kinks = kinks - middle  # for the sake of rounding
+    below = np.concatenate([np.zeros_like(rises), falls])[order]
+    above = np.concatenate([rises, np.zeros_like(falls)])[order]
+    # Of the piece that begins at a kink: the curvature a, and the slope a·b − c.
+    a = np.cumsum(below) + rises.sum() - np.cumsum(above)
+    c = np.cumsum(below * kinks) + (above * kinks).sum() - np.cumsum(above * kinks)
+    piece = max(int(np.searchsorted(a * kinks - c, 0.0)) - 1, 0)
+    end = kinks[min(piece + 1, len(kinks) - 1)]
+    return middle + float(np.clip(c[piece] / max(a[piece], TINY), kinks[piece], end))
 
 
 def balance(up: float, down: float) -> tuple[float, float]:

@@ -26,13 +26,12 @@ Of examples in blocks, any number of them, the Hessians of d² numbers are added
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from marginout._core.interfaces import Array, Columns, Monitor, Objective, Point, Result, Solution
+from marginout._core.interfaces import Array, Monitor, Objective, Point, Result
 from marginout._core.objective import dots, settled
 from marginout._core.shard import ROUNDING as UNSMOOTHED
 from marginout._core.threads import one_blas_thread
@@ -47,7 +46,7 @@ from marginout.solvers._linesearch import (
     settle_offset,
     starting_point,
 )
-from marginout.solvers._progress import Progress, total_history
+from marginout.solvers._progress import Progress, go_on, total_history
 from marginout.solvers._smoothing import roundings
 from marginout.solvers._systems import Cholesky, Woodbury, bordered_steps
 
@@ -176,45 +175,13 @@ def solve(
         late = np.flatnonzero(~result.converged)
         if objective.traits.noiseless and late.size and result.n_iter < max_iter and not objective.coupled:
             # Features of very different size, and values at the edge of overflow.
-            return _go_on(objective, result, late, (W, b), tol, max_iter, monitor)
+            return go_on(_solve_here, objective, result, late, (W, b), tol, max_iter, monitor)
         return result
-    return _solve_here(objective, W, b, tol, max_iter, monitor)
-
-
-def _go_on(
-    objective: Objective,
-    result: Result,
-    late: Columns,
-    start: tuple[Array, Array],
-    tol: float,
-    max_iter: int,
-    monitor: Monitor | None,
-) -> Result:
-    """Solve without compiled code what it could not: the late problems, from the start."""
-    W, b, before = result.W, result.b, result.n_iter
-    others = np.setdiff1d(np.arange(objective.P), late)
-    value = float(result.value[others].sum())
-    left = float(np.broadcast_to(result.left, objective.P)[others].sum())
-
-    def onward(iteration: int, rest: float, distance: float, solution: Solution) -> bool:
-        def whole() -> tuple[Array, Array]:
-            now = W.copy(), b.copy()
-            now[0][:, late], now[1][late] = solution()
-            return now
-
-        assert monitor is not None
-        return bool(monitor(iteration and before + iteration, value + rest, left + distance, whole))
-
-    few, begin = objective.select(late), np.ascontiguousarray(start[0][:, late])
-    end = _solve_here(few, begin, start[1][late], tol, max_iter - before, None if monitor is None else onward)
-    W[:, late], b[late], result.value[late] = end.W, end.b, end.value
-    result.gap[late], result.converged[late] = end.gap, end.converged
-    history = [*result.history, *(value + rest for rest in end.history)]
-    return replace(result, n_iter=before + end.n_iter, history=history)
+    return _solve_here(objective, W, b, tol=tol, max_iter=max_iter, monitor=monitor)
 
 
 def _solve_here(
-    objective: Objective, W: Array, b: Array, tol: float, max_iter: int, monitor: Monitor | None
+    objective: Objective, W: Array, b: Array, *, tol: float, max_iter: int, monitor: Monitor | None = None
 ) -> Result:
     """The same without compiled code."""
     progress = Progress(objective, tol, max_iter, monitor)
