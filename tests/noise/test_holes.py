@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -78,7 +78,7 @@ def test_a_regressor_and_an_imputer():
     model = ExplicitCorruptionRegressor(trees, noise=Missing(0.3), n_copies=4, random_state=0).fit(X, y)
     assert model.score(Missing(0.3).corrupt(X, 1), y) > 0.8
     with pytest.raises(ValueError, match="NaN"):
-        ExplicitCorruptionRegressor(trees, noise=0.3).fit(X, y)
+        ExplicitCorruptionRegressor(Ridge(), noise=0.3).fit(X, y)  # which takes none
 
 
 @pytest.fixture(scope="module")

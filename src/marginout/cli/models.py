@@ -168,7 +168,9 @@ def _usual(arguments: Namespace) -> str:
 
 
 def _noise_options(arguments: Namespace, groups: Any = None) -> dict[str, Any]:
-    """The noise of an estimator, or the noises of a search, as its parameters."""
+    """The noise of an estimator, or the noises of a search, as its parameters; nothing for its own grid."""
+    if arguments.cv and arguments.noise is None and groups is None and arguments.missing != "deleted":
+        return {}
     found = parse_noise(arguments.noise, arguments.cv, groups, _usual(arguments))
     return {"noises": found} if arguments.cv else {"noise": found[0]}
 

@@ -52,7 +52,8 @@ def test_additive_noise_finds_the_minimum_wherever_zero_lies(estimator, expectat
                     warnings.simplefilter("error", ConvergenceWarning)
                     model.fit(storage(X), y)
                 assert model.objective_ <= (1 + TOL) * best.objective_
-                assert model.objective_ - model.optimality_gap_ <= best.objective_
+                # The certificate can be as tight as the last digit of F.
+                assert model.objective_ - model.optimality_gap_ <= (1 + 1e-15) * best.objective_
 
 
 def minimum(X, y, C: float, variance, fit_intercept: bool = True) -> float:
