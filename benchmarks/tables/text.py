@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import fill
 
 import reproduction
+from benchmarks.tables.parts import WIDTH
 from reproduction.cells import Store
 from reproduction.experiments import scoreboard as board
 from reproduction.writing import Results
@@ -20,9 +22,9 @@ def scoreboard() -> str:
 
 
 def text_claim() -> str:
-    """The mean in a line."""
+    """The mean in a sentence."""
     words = "[Texts](docs/text.md), where features, loss, C and rate are chosen by folds"
-    return f"{words}: {board.claim(_found())}"
+    return fill(f"{words}: {board.claim(_found())}", WIDTH)
 
 
 def _found() -> dict[str, board.Sides | None]:
