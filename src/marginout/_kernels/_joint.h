@@ -189,7 +189,7 @@ static cloned_void joint_shares(
 
 /* t_k = s (p_k - [k = y]) if a is NULL, else s p_k (a_k - sum p a), which overwrites a: both add up to 0. */
 static cloned_void joint_slopes(
-    ptrdiff_t R, ptrdiff_t y, const double *s, const double *restrict p, const double *a, double *restrict t) {
+    ptrdiff_t R, ptrdiff_t y, const double *s, const double *restrict p, const double *a, double *t) {
   double mean[PANEL] = {0};
   for (ptrdiff_t k = 0; a && k < R; k++)
     for (int i = 0; i < PANEL; i++) mean[i] += p[k * PANEL + i] * a[k * PANEL + i];
@@ -443,7 +443,10 @@ static void joint_settle(joint *z) {
     const double before = z->value;
     joint_corner(z, slope);
     memcpy(g, slope, z->R * sizeof(double));
-    if (!joint_factorize(z->corner, z->room, shrink, z->R, z->R)) return;
+    if (!joint_factorize(z->corner, z->room, shrink, z->R, z->R)) {
+      z->offset_left = before;  /* nothing is known */
+      return;
+    }
     joint_unroll(z->corner, shrink, z->R, z->R, g);
     z->offset_left = 0.5 * dot(g, slope, z->R);
     if (!(z->offset_left > CERTIFIED * before)) return;

@@ -266,7 +266,8 @@ def smallest_C(problem: Problem) -> float:
     plain = resolve(0.0)
     design = problem.design(make_design(problem.deleted(plain), plain), plain, 0)
     g = design.pullback(np.zeros((design.d, Y.shape[1])), pull, np.zeros_like(pull))
-    spread = float(design.apply(g).std(axis=0).max())
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = float(design.apply(g).std(axis=0).max())
     if not 0 < spread < np.inf:
         return 1e-3
     exact = NEGLIGIBLE * problem.loss.scale / spread

@@ -78,7 +78,8 @@ def choose(name: str, objective: Objective) -> Solver:
         newton.check(objective)
     spec = named(name, here)
     if spec.needs_single and objective.coupled:
-        others = [repr(spec.name) for spec in TABLE if spec.suits is None and not spec.needs_single]
+        free = (other for other in TABLE if other.public and other.suits is None and not other.needs_single)
+        others = [repr(other.name) for other in free]
         raise ValueError(
             f"solver={name!r} solves one problem per class, but here all classes are one problem: it must "
             f"be 'auto', {' or '.join(others)}, or multi_class must be 'ovr'."

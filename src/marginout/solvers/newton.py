@@ -95,6 +95,9 @@ DENSE = 0.3
 #: × 200 features, 30 × 100). On tables they take two to ten times as long. CSR is unpacked: the share of
 #: non-zeros from which on, or number of features up to which, that pays.
 JOINT, DENSE_JOINT, NARROW_JOINT = 2048, 0.1, 48
+#: Rows to which the examples of a class are filled up there, and how many times as many entries of R classes'
+#: matrices as entries of X may come of it: with hundreds of small classes ncg takes less.
+PANEL, MANY = 64, 16
 #: Nanoseconds that conjugate gradients take by entry of X, and in any case: 60 iterations of two passes.
 #: Ten are enough for well-conditioned data, but on w8a (49,749 × 300) they are 165.
 PASSES, LITTLE_WORK = 100.0, 3e6
@@ -137,7 +140,11 @@ def cheap(objective: Objective) -> bool:
         return False
     row = traits.nnz / max(traits.n, 1)
     if objective.coupled:
-        return traits.d * objective.loss.outputs <= JOINT and traits.d <= max(NARROW_JOINT, row / DENSE_JOINT)
+        R = objective.loss.outputs
+        padded = traits.n + PANEL * R
+        if traits.d * R > JOINT or padded * R > MANY * traits.n * traits.d:
+            return False
+        return traits.d <= max(NARROW_JOINT, row / DENSE_JOINT)
     hessian = HESSIAN_DENSE * traits.d if row >= DENSE * traits.d else HESSIAN_SPARSE * row
     passes = PASSES * (MORE if objective.loss.kinked else 1.0)
     return HESSIANS * (hessian * traits.nnz + FACTOR * traits.d**3) <= passes * traits.nnz + LITTLE_WORK
@@ -145,15 +152,16 @@ def cheap(objective: Objective) -> bool:
 
 def check(objective: Objective) -> None:
     """Refuse what this solver cannot do."""
-    if objective.coupled and not compiled(objective):
-        raise ValueError(
-            "solver='newton' solves joint losses only where multi_class='multinomial', the noise corrupts "
-            "each feature by itself, and fit_intercept=True if features are far from zero: use solver='auto'."
-        )
     if objective.traits.d > MOST:
         raise ValueError(
             f"solver='newton' forms a matrix of {objective.traits.d} × {objective.traits.d} for every class, "
             f"and X may have at most {MOST} features: use solver='auto'."
+        )
+    if objective.coupled and not compiled(objective):
+        raise ValueError(
+            "solver='newton' solves joint losses only where multi_class='multinomial', X is in memory, with "
+            "entries that are neither all zero nor near overflow, the noise corrupts each feature by itself, "
+            "and fit_intercept=True if features are far from zero: use solver='auto'."
         )
 
 
