@@ -36,11 +36,10 @@ class Entry:
     threads: int = 1
 
     def make(self, seed: int) -> Any:
-        """Make the estimator, with this seed if it draws random numbers."""
+        """Make the estimator, with this seed if it draws random numbers, and these threads if it asks."""
         estimator = self.peer.make(self.C, self.rate)
-        if "random_state" in estimator.get_params():
-            estimator.set_params(random_state=seed)
-        return estimator
+        own = {"random_state": seed, "threads": self.threads}
+        return estimator.set_params(**{name: own[name] for name in own if name in estimator.get_params()})
 
 
 @dataclass

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import lzma
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -11,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
-from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 from sklearn.preprocessing import normalize, scale
 
 DATA = "MARGINOUT_DATA"
@@ -98,6 +100,28 @@ def newsgroups() -> Problem:
     """20 newsgroups as counts of 17,576 words; 11,314 training posts."""
     X, z = _csr("newsgroups20_bow.npz")
     return _split("20 newsgroups", X, z["y"], z["split"] == 0)
+
+
+def a9a() -> Problem:
+    """Adult as 123 binary features, CSR; 32,561 training rows."""
+    X, z = _csr("a9a.npz")
+    return _split("a9a", X, z["y"], z["split"] == 0)
+
+
+def w8a(seed: int = 0) -> Problem:
+    """Web pages as 300 binary features, 3 % of them positive, CSR; four fifths for training."""
+    X, z = _csr("w8a.npz")
+    return _split("w8a", X, z["y"], np.random.default_rng(seed).random(X.shape[0]) < 0.8)
+
+
+def news(seed: int = 0) -> Problem:
+    """AG News, four classes, as counts of words in three texts or more, CSR; four fifths for training."""
+    with lzma.open(_file("agnews_17k.jsonl.xz"), "rt", encoding="utf-8") as file:
+        lines = [json.loads(line) for line in file]
+    train = np.random.default_rng(seed).random(len(lines)) < 0.8
+    texts, labels = np.array([line["text"] for line in lines]), np.array([line["label"] for line in lines])
+    words = CountVectorizer(min_df=3, dtype=np.float64).fit(texts[train])
+    return _split("AG News", words.transform(texts).tocsr(), labels, train)
 
 
 def mnist() -> Problem:

@@ -18,6 +18,7 @@ SECTIONS = {
     "competitors": "competitors.run",
     "reuters": "reuters.run",
     "mnist": "mnist.run",
+    "sparse": "sparse.run",
     "hotel": "hotel.run",
     "scaling": "scaling.run",
     "memory": "memory.run",
