@@ -30,6 +30,8 @@ SECTIONS = {
     "choice_joint": "choice.run_joint",
     "tables": "tables.run",
     "tables_development": "tables.run_development",
+    "tables_search": "tables.run_search",
+    "tables_search_development": "tables.run_search_development",
     "lost_columns": "lost.run_columns",
     "lost_pixels": "lost.run_pixels",
     "latent": "latent.run",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks.tables import choice, deletion, lost, panel, text, times
+from benchmarks.tables import choice, deletion, lost, panel, sparse, text, times
 
 TABLES: dict[str, Callable[[], str]] = {
     made.__name__: made
@@ -18,6 +18,9 @@ TABLES: dict[str, Callable[[], str]] = {
         times.growth,
         times.search,
         times.search_memory,
+        sparse.sparse,
+        sparse.sparse_sets,
+        sparse.sparse_threads,
         times.hidden,
         times.drawn,
         times.drawn_large,
@@ -25,6 +28,7 @@ TABLES: dict[str, Callable[[], str]] = {
         times.blocks,
         panel.panel,
         panel.panel_halves,
+        panel.panel_searches,
         choice.choice,
         choice.choice_joint,
         choice.choice_sets,
