@@ -12,6 +12,7 @@ as many measurements. The results are the errors of a repeated five-fold cross-v
 from __future__ import annotations
 
 import argparse
+import csv
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -201,8 +202,8 @@ def candidates(count: int) -> dict[str, Any]:
     }
 
 
-def run(splits: Any, lost: Sequence[int] = LOST) -> list[dict[str, Any]]:
-    """Errors of every model and loss, one line per fold."""
+def run(splits: Any, lost: Sequence[int] = LOST, only: str = "") -> list[dict[str, Any]]:
+    """Errors of every model with this text in its name, and every loss, one line per fold."""
     X, y = load_breast_cancer(return_X_y=True)
     lines = []
     for fold, (train, test) in enumerate(splits.split(X, y)):
@@ -210,16 +211,37 @@ def run(splits: Any, lost: Sequence[int] = LOST) -> list[dict[str, Any]]:
             for count in lost:
                 damaged = [lose(X[test], count, 1000 * fold + mask) for mask in range(MASKS)]
                 for name, model in candidates(count).items():
+                    if only not in name:
+                        continue
                     fitted = model.fit(X[train], y[train])
                     mean = float(np.mean([error(fitted, each, y[test]) for each in damaged]))
                     lines.append({"model": name, "lost": count, "fold": fold, "test_error": round(mean, 6)})
     return lines
 
 
+def stored(folder: Path) -> list[dict[str, Any]]:
+    """The lines of an earlier run."""
+    with (folder / "missing_groups.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def merged(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The old lines, those of a model, loss and fold that was run again in their new form."""
+
+    def key(line: dict[str, Any]) -> tuple[str, int, int]:
+        return line["model"], int(line["lost"]), int(line["fold"])
+
+    again = {key(line): line for line in new}
+    return [again.pop(key(line), line) for line in old] + list(again.values())
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=2, help="of the five folds")
     parser.add_argument("--quick", action="store_true", help="one split, one loss: does it run?")
+    parser.add_argument(
+        "--only", default="", help="models with this in their name; others as stored"
+    )
     parser.add_argument("--csv", type=Path, default=RESULTS, help="folder of the results")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore", ConvergenceWarning)
@@ -228,10 +250,14 @@ def main(arguments: list[str] | None = None) -> None:
     if options.quick:
         lines = run(StratifiedShuffleSplit(n_splits=1, train_size=100, test_size=100, random_state=0), [1])
     else:
-        lines = run(RepeatedStratifiedKFold(n_splits=5, n_repeats=options.repeats, random_state=0))
+        splits = RepeatedStratifiedKFold(n_splits=5, n_repeats=options.repeats, random_state=0)
+        lines = run(splits, only=options.only)
+    if options.only:
+        lines = merged(stored(options.csv), lines)
     write_lines(lines, "missing_groups", options.csv)
     for model, count in dict.fromkeys((line["model"], line["lost"]) for line in lines):
-        errors = [line["test_error"] for line in lines if (line["model"], line["lost"]) == (model, count)]
+        own = [line for line in lines if (line["model"], line["lost"]) == (model, count)]
+        errors = [float(line["test_error"]) for line in own]
         print(f"{model:56}{count} lost {100 * np.mean(errors):6.2f} %")
     print(f"{MASKS} masks for every fold; {time.perf_counter() - start:.0f} s")
 
