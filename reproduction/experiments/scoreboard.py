@@ -222,8 +222,8 @@ def section(results: Results) -> Section:
         "the dropout rate (0.1 to 0.9). “Best plain” is the pipeline, among all features, n-grams "
         "and losses without dropout, with the best score of the inner folds, chosen anew in every "
         "fold; “best with dropout” likewise; of pipelines with equal scores the answers are "
-        "averaged. tf-idf has log counts and unit rows; “naive Bayes” are 0 and 1 times the log- "
-        "count ratios. Intervals of a set: documents drawn again, both models on the same ones. The "
+        "averaged. tf-idf has log counts and unit rows; “naive Bayes” are 0 and 1 times the "
+        "log-count ratios. Intervals of a set: documents drawn again, both models on the same ones. The "
         "published accuracies are of splits and of words that are not known here in full.",
         checks=[
             check(
