@@ -239,9 +239,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=2, help="of the five folds")
     parser.add_argument("--quick", action="store_true", help="one split, one loss: does it run?")
-    parser.add_argument(
-        "--only", default="", help="models with this in their name; others as stored"
-    )
+    parser.add_argument("--only", default="", help="models with this in their name; others as stored")
     parser.add_argument("--csv", type=Path, default=RESULTS, help="folder of the results")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore", ConvergenceWarning)

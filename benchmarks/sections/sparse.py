@@ -83,7 +83,7 @@ MULTICORE_LR = Peer("liblinear-multicore LR", lambda C, rate: MulticoreModel("lo
 
 
 class Kind(NamedTuple):
-    """Ours under the bound and under the normal law; the peer of the ratios; others; those of two classes."""
+    """Ours under the bound, and the normal law; the peer of the ratios; others; some for two classes."""
 
     bound: Peer
     gaussian: Sequence[Peer]
@@ -104,8 +104,8 @@ KINDS = (
         LR,
         (LR_GAUSS,),
         PLAIN_LR,
-        (DUAL_LR,),
-        {libraries.SNAP: SNAP_LR, libraries.MULTICORE: MULTICORE_LR},
+        (),
+        {"sklearn": DUAL_LR, libraries.SNAP: SNAP_LR, libraries.MULTICORE: MULTICORE_LR},
     ),
 )
 
@@ -136,7 +136,6 @@ def _cells(data: Data, problem: Problem, options: Options) -> list[list[Row]]:
     repeats = options.slow_repeats if data.slow else options.repeats
     made = []
     for kind in KINDS:
-        # The other libraries' models are for two classes, as they are called here.
         there = {} if several else kind.elsewhere
         found = [peer for package, peer in there.items() if not libraries.missing(package)]
         ours = [Entry(kind.bound, data.C, rate) for rate in options.few(RATES, 2)]

@@ -20,7 +20,6 @@ TABLES: dict[str, Callable[[], str]] = {
         times.search_memory,
         sparse.sparse,
         sparse.sparse_sets,
-        sparse.sparse_threads,
         times.hidden,
         times.drawn,
         times.drawn_large,

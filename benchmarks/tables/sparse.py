@@ -62,20 +62,3 @@ def sparse_sets() -> str:
 def _mean(own: list[Row], model: str, rate: str) -> str:
     ratios = [float(row[RATIO]) for row in own if row["model"] == model and row["rate"] == rate]
     return f"{geometric_mean(ratios):.2f}" if ratios else ""
-
-
-def sparse_threads() -> str:
-    """Table of the time by the clock on two threads / that of other libraries' models on two."""
-    numbers = summary("sparse")
-    body = []
-    for ours, peer in (
-        ("DropoutSVC", "Snap ML SVM"),
-        ("DropoutSVC", "liblinear-multicore hinge"),
-        ("DropoutLR", "Snap ML LR"),
-        ("DropoutLR", "liblinear-multicore LR"),
-    ):
-        name = f"{ours} / {peer}, two threads, rates from 0.3"
-        if f"{name}: time ratio" in numbers:
-            mean, worst = numbers[f"{name}: time ratio"], numbers[f"{name}: largest time ratio"]
-            body.append([f"{MODELS[ours]} / {peer}", f"{mean:.2f}", f"{worst:.1f}"])
-    return table(["two threads, by the clock, rates 0.3 to 0.9", "mean", "worst"], body)
